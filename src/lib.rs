@@ -1,0 +1,10 @@
+//! goodput-proxy: a transparent streaming reverse proxy that measures the LLM traffic passing through it.
+
+pub mod aggregate;
+pub mod clock;
+pub mod config;
+pub mod lifecycle;
+pub mod measure;
+pub mod observe;
+pub mod route;
+pub mod wire;

@@ -1,0 +1,1 @@
+//! PURE: which route a request belongs to.

@@ -1,0 +1,74 @@
+//! PURE: how each API's replies and requests look on the wire, read without keeping them.
+//!
+//! One incremental JSON scanner serves request bodies, unary replies and stream events alike: constant memory, any split, any
+//! size, any key order. A format is data: which paths hold what. [`FORMATS`] is the one place that lists them.
+
+use crate::measure::{Degraded, EventFacts, Stamp, Usage};
+
+/// One wire format: a row of [`FORMATS`].
+#[derive(Debug)]
+pub struct Format {
+    /// Name in configuration and fixtures (`openai_chat`).
+    pub name: &'static str,
+    /// The value of the `api` label (`chat`).
+    pub api: &'static str,
+}
+
+/// Every format.
+pub static FORMATS: &[&Format] = &[];
+
+/// The format of the built-in LLM path `path`, when it is one.
+pub fn format_for(_path: &str) -> Option<&'static Format> {
+    None
+}
+
+/// What the top level of a request body said; gathered in constant memory while the body streams through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestFacts {
+    /// `model`, when a string of at most [`RequestFacts::MAX_MODEL`] bytes.
+    pub model: Option<String>,
+    /// `stream`.
+    pub stream: Option<bool>,
+    /// `n` (choices asked for).
+    pub n: Option<u64>,
+    /// `max_tokens`, `max_completion_tokens`, `max_output_tokens`, `max_new_tokens`, `n_predict`: the last given.
+    pub max_tokens: Option<u64>,
+    /// Elements of `messages` (or of a list `input`).
+    pub messages: Option<u64>,
+    /// Elements of a list `prompt` of strings or token lists.
+    pub prompts: Option<u64>,
+    /// Elements of `tools`.
+    pub tools: Option<u64>,
+    /// Whether a non-null `response_format` was given.
+    pub response_format: bool,
+    /// `stream_options` was present in any form: the client decided for itself.
+    pub stream_options: bool,
+    /// `stream_options.include_usage`.
+    pub include_usage: Option<bool>,
+}
+
+impl RequestFacts {
+    /// Longest model name kept; a longer one counts as unknown.
+    pub const MAX_MODEL: usize = 256;
+}
+
+/// What a decoder hands on, event by event.
+pub trait EventSink {
+    /// One complete event, whose last byte was read at `at`.
+    fn event(&mut self, at: Stamp, facts: &EventFacts);
+    /// The reply named its model.
+    fn model(&mut self, name: &str);
+    /// Some part could not be read.
+    fn degraded(&mut self, why: Degraded);
+}
+
+/// What a unary reply said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WholeFacts {
+    /// Usage.
+    pub usage: Usage,
+    /// Some choice holds non-empty text, reasoning, a refusal or a tool call.
+    pub has_output: bool,
+    /// A truthy error object.
+    pub error: bool,
+}
