@@ -6,5 +6,6 @@ pub mod config;
 pub mod lifecycle;
 pub mod measure;
 pub mod observe;
+pub mod proxy;
 pub mod route;
 pub mod wire;

@@ -9,8 +9,10 @@ pub enum Phase {
     Starting,
     /// Serving.
     Ready,
-    /// Readiness is gone, still serving; then only what is under way.
+    /// Readiness is gone, still serving, so that load balancers notice.
     Draining,
+    /// No new connections; only what is under way is finished.
+    Closing,
     /// The deadline passed or a second signal came: what is left is cut.
     Stopped,
 }

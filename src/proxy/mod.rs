@@ -1,0 +1,1 @@
+//! The data path: client connections in, the upstream's replies out, byte for byte.
