@@ -1,13 +1,19 @@
 //! PURE: what a request's marks are, and what the measures made of them mean. No clock, no IO, no allocation per event.
 
+mod bound_set;
 mod event;
+mod gaps;
 mod outcome;
 mod record;
 mod slo;
 mod stamp;
+mod verdict;
 
+pub use bound_set::BoundSet;
 pub use event::{Channel, EventFacts, Fragment, MAX_FRAGMENTS, Usage};
+pub use gaps::GapSink;
 pub use outcome::{Ending, Outcome};
 pub use record::{Degraded, Record, TokenCounts, TokenSource};
 pub use slo::{Bound, Bounds, HeaderBounds, ItlBounds, Match, Policy, Slo, Undefined};
 pub use stamp::Stamp;
+pub use verdict::{Excluded, Judgement, Verdict};

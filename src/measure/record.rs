@@ -94,7 +94,10 @@ pub struct Record {
     pub status: Option<u16>,
     /// The verdict.
     pub outcome: Outcome,
-    /// Token counts.
+    /// Whether the reply was a 2xx whose content was read: only then do token counts mean anything. A reply that is forwarded
+    /// unread, or that could not be read, has unknown tokens, not 0.
+    pub read: bool,
+    /// Token counts; meaningless unless `read`.
     pub tokens: TokenCounts,
     /// Token-bearing events.
     pub token_events: u64,

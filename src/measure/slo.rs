@@ -133,7 +133,7 @@ pub struct Slo {
 }
 
 /// Distinct `itl_p99` bounds of a route's SLOs, watched exactly while a stream runs in constant memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItlBounds {
     /// The bounds, nanoseconds; unused places are `u64::MAX`.
     pub ns: [u64; Self::MAX],
@@ -142,4 +142,30 @@ pub struct ItlBounds {
 impl ItlBounds {
     /// How many distinct bounds a route can have; the configuration check refuses more.
     pub const MAX: usize = 4;
+
+    /// Nothing to watch.
+    pub const NONE: Self = Self {
+        ns: [u64::MAX; Self::MAX],
+    };
+
+    /// The distinct bounds of `slos`, ascending. Past [`ItlBounds::MAX`] the largest are not watched, and count as undefined.
+    pub fn of(slos: &[Slo]) -> Self {
+        let mut all: Vec<u64> = slos
+            .iter()
+            .filter_map(|s| s.bounds.itl_p99_ns)
+            .filter(|ns| *ns < u64::MAX)
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        let mut watched = Self::NONE;
+        for (place, ns) in watched.ns.iter_mut().zip(all) {
+            *place = ns;
+        }
+        watched
+    }
+
+    /// Where `ns` is watched.
+    pub fn position(&self, ns: u64) -> Option<usize> {
+        self.ns.iter().position(|b| *b == ns && ns < u64::MAX)
+    }
 }

@@ -1,0 +1,22 @@
+//! Where a live stream's gaps and tokens go the moment they are known.
+
+use super::TokenSource;
+
+/// Takes what a stream says about inter-token times and token counts while it runs.
+///
+/// Called from the data path: an implementation adds to counters and must not block, allocate or panic.
+pub trait GapSink {
+    /// A gap of `gap_ns` between two consecutive token-bearing events of one choice, the later one holding `tokens` (at least 1):
+    /// `tokens` ITL samples of `gap_ns / tokens` each, and one inter-chunk sample of `gap_ns`.
+    fn gap(&mut self, gap_ns: u64, tokens: u64);
+
+    /// `n` more output tokens than said before. All calls of one request add up to no less than its `output` tokens; a server that
+    /// claims fewer than it sent takes nothing back. `source` is what this share was counted from.
+    fn tokens(&mut self, n: u64, source: TokenSource);
+}
+
+/// Drops everything: for replies that belong to no series.
+impl GapSink for () {
+    fn gap(&mut self, _gap_ns: u64, _tokens: u64) {}
+    fn tokens(&mut self, _n: u64, _source: TokenSource) {}
+}
