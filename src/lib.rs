@@ -1,8 +1,10 @@
 //! goodput-proxy: a transparent streaming reverse proxy that measures the LLM traffic passing through it.
 
+pub mod admin;
 pub mod aggregate;
 pub mod clock;
 pub mod config;
+pub mod expose;
 pub mod lifecycle;
 pub mod measure;
 pub mod observe;

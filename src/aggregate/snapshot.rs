@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::measure::{Bound, Outcome};
+use crate::measure::{Bound, Degraded, Outcome};
 
 /// A measure with a histogram of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -222,4 +222,10 @@ pub struct SeriesSnapshot {
 pub struct Snapshot {
     /// Sorted by route, model, tenant.
     pub series: Vec<SeriesSnapshot>,
+    /// Replies the tap could not (fully) read, by reason, in the order of [`Degraded::ALL`].
+    pub degraded: [u64; Degraded::ALL.len()],
+    /// Requests whose model was labelled `other` because the cap was reached.
+    pub models_overflowed: u64,
+    /// Requests whose tenant was labelled `other` because the cap was reached.
+    pub tenants_overflowed: u64,
 }
