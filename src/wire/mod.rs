@@ -3,23 +3,41 @@
 //! One incremental JSON scanner serves request bodies, unary replies and stream events alike: constant memory, any split, any
 //! size, any key order. A format is data: which paths hold what. [`FORMATS`] is the one place that lists them.
 
+mod decoder;
+mod facts;
+mod format;
+mod formats;
+mod request;
+
+pub use decoder::Decoder;
+pub use format::{Format, Terminal};
+pub use request::RequestScanner;
+
 use crate::measure::{Degraded, EventFacts, Stamp, Usage};
 
-/// One wire format: a row of [`FORMATS`].
-#[derive(Debug)]
-pub struct Format {
-    /// Name in configuration and fixtures (`openai_chat`).
-    pub name: &'static str,
-    /// The value of the `api` label (`chat`).
-    pub api: &'static str,
-}
-
 /// Every format.
-pub static FORMATS: &[&Format] = &[];
+pub static FORMATS: &[&Format] = &[
+    &formats::openai_chat::FORMAT,
+    &formats::openai_completions::FORMAT,
+    &formats::openai_responses::FORMAT,
+    &formats::anthropic::FORMAT,
+    &formats::ollama::FORMAT,
+    &formats::tgi::FORMAT,
+    &formats::sglang::FORMAT,
+    &formats::llamacpp::FORMAT,
+    &formats::triton::FORMAT,
+];
 
-/// The format of the built-in LLM path `path`, when it is one.
-pub fn format_for(_path: &str) -> Option<&'static Format> {
-    None
+/// The format of the built-in LLM path `path` (no query), when it is one. Paths are compared exactly, as servers do.
+pub fn format_for(path: &str) -> Option<&'static Format> {
+    let takes = |pattern: &&str| match pattern.split_once('*') {
+        Some((head, tail)) => path
+            .strip_prefix(head)
+            .and_then(|rest| rest.strip_suffix(tail))
+            .is_some_and(|run| !run.is_empty()),
+        None => *pattern == path,
+    };
+    FORMATS.iter().copied().find(|f| f.paths.iter().any(takes))
 }
 
 /// What the top level of a request body said; gathered in constant memory while the body streams through.

@@ -1,0 +1,5 @@
+//! Under construction.
+
+/// Compiled tables.
+#[derive(Debug)]
+pub(crate) struct Tables {}
