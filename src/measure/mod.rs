@@ -4,6 +4,7 @@ mod bound_set;
 mod event;
 mod gaps;
 mod outcome;
+pub mod profile;
 mod record;
 mod slo;
 mod stamp;

@@ -1,1 +1,4 @@
-fn main() {}
+//! One integration binary: links once.
+#![allow(missing_docs)]
+
+mod profiles;
