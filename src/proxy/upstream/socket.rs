@@ -1,0 +1,91 @@
+//! The socket as hyper sees it: every read is stamped, the end of the request is noticed, and a broken write does not hide a
+//! response that is already on its way.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::marks::Marks;
+use crate::clock;
+
+/// What a connection to the upstream is made of: TCP, a Unix socket, or an in-memory pipe in tests.
+pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// [`Io`] of any kind.
+pub type BoxIo = Box<dyn Io>;
+
+pub(super) struct StampedIo {
+    io: BoxIo,
+    marks: Arc<Marks>,
+    broken: bool,
+}
+
+impl StampedIo {
+    pub(super) fn new(io: BoxIo, marks: Arc<Marks>) -> Self {
+        Self {
+            io,
+            marks,
+            broken: false,
+        }
+    }
+
+    /// An upstream that answers 413 and closes makes our next write fail while its answer waits to be read. hyper gives up the
+    /// whole connection on a failed write, so the failure is kept back: the write stays pending, and the read side, which such a
+    /// socket always brings to an end, tells what happened.
+    fn poll_written(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        match &written {
+            Poll::Ready(Ok(_)) => self.marks.wrote(),
+            Poll::Ready(Err(_)) => self.broken = true,
+            Poll::Pending => {}
+        }
+        if self.broken { Poll::Pending } else { written }
+    }
+}
+
+impl AsyncRead for StampedIo {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        if buf.filled().len() > before {
+            self.marks.read(clock::now());
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for StampedIo {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        if self.broken {
+            return Poll::Pending;
+        }
+        let written = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.poll_written(written)
+    }
+
+    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if self.broken {
+            return Poll::Pending;
+        }
+        let written = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.poll_written(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.io).poll_flush(cx))?;
+        self.marks.flushed(clock::now);
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}
