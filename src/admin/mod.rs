@@ -5,10 +5,9 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::aggregate::Snapshot;
-use crate::expose::ProxyStats;
+use crate::expose::{ProxyStats, Reference};
 use crate::lifecycle::PhaseWatch;
 
 /// Where the admin endpoints read what they show, and the one thing they can start.
@@ -19,19 +18,20 @@ pub trait Source: Send + Sync + 'static {
     fn requests(&self) -> String;
     /// The effective configuration as a JSON document, secrets masked.
     fn config(&self) -> String;
-    /// Starts draining (again: nothing more happens) and resolves when nothing is in flight.
-    fn drain(&self) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+    /// The proxy's own counters.
+    fn stats(&self) -> ProxyStats;
+    /// Starts draining (again: nothing more happens); resolves with the number of requests still in flight: 0 as soon as there are
+    /// none, else when the time for draining has passed.
+    fn drain(&self) -> Pin<Box<dyn Future<Output = usize> + Send>>;
 }
 
 /// Everything the admin endpoints need.
 #[derive(Clone)]
 pub struct AdminState {
-    /// Aggregates, requests, configuration, drain.
+    /// Aggregates, counters, requests, configuration, drain.
     pub source: Arc<dyn Source>,
-    /// The proxy's own counters.
-    pub stats: Arc<ProxyStats>,
+    /// What the configuration contributes to the exposition.
+    pub reference: Arc<Reference>,
     /// For `/readyz`.
     pub phase: PhaseWatch,
-    /// How long `/drain` waits for what is in flight: the configured delay and timeout together.
-    pub drain_timeout: Duration,
 }

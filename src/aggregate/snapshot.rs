@@ -185,7 +185,7 @@ pub struct RequestLabels {
 }
 
 /// One `{route, model, tenant}` series.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SeriesSnapshot {
     /// Route name.
     pub route: Arc<str>,

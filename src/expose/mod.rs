@@ -5,7 +5,25 @@
 //! they cannot disagree. Nothing here does IO but [`process`], which reads `/proc`.
 
 pub mod families;
+pub mod model;
+mod negotiate;
+mod openmetrics;
+mod process;
+pub mod protobuf;
 mod stats;
+mod text;
 
 pub use families::reference;
+pub use model::{Model, Reference};
+pub use negotiate::{Format, accepts_gzip, format_for};
+pub use process::ProcessSample;
 pub use stats::ProxyStats;
+
+/// The model in `format`, as bytes. Fails only if an encoder refuses it, which no valid model can cause.
+pub fn render(model: &Model, format: Format) -> prometheus::Result<Vec<u8>> {
+    Ok(match format {
+        Format::Text => text::render(model)?.into_bytes(),
+        Format::OpenMetrics => openmetrics::render(model).into_bytes(),
+        Format::Protobuf => protobuf::render(model),
+    })
+}

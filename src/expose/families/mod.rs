@@ -44,7 +44,7 @@ pub enum Scope {
 pub const TENANT: &str = "tenant";
 
 /// One metric family: a row of [`FAMILIES`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct FamilyDef {
     /// Full name as exposed in the text format.
     pub name: &'static str,

@@ -282,28 +282,29 @@ pub static FAMILIES: &[FamilyDef] = &[
         "Client connections accepted on the traffic port.",
     )),
     process(counter(
-        "goodput_proxy_connections_refused_total",
-        "",
-        &[],
-        "Client connections turned away because the connection cap was reached.",
-    )),
-    process(counter(
         "goodput_proxy_accept_errors_total",
         "",
         &[],
         "Failed accepts on the traffic port; a steady rate usually means that file descriptors ran out.",
     )),
     process(counter(
-        "goodput_proxy_malformed_requests_total",
-        "",
-        &[],
-        "Requests refused because they are not valid HTTP or their framing is ambiguous.",
-    )),
-    process(counter(
         "goodput_proxy_header_timeouts_total",
         "",
         &[],
         "Connections closed because a request head did not arrive in time.",
+    )),
+    process(counter(
+        "goodput_proxy_refused_heads_total",
+        "",
+        &["reason"],
+        "Request heads refused before they became requests: not valid HTTP or ambiguous in their framing (malformed), or over a \
+         configured limit (too_large).",
+    )),
+    process(counter(
+        "goodput_proxy_informational_dropped_total",
+        "",
+        &[],
+        "Informational replies (1xx) of the upstream that could not be relayed: the client speaks HTTP/1.0, or there were too many.",
     )),
     process(counter(
         "goodput_proxy_upgrades_total",
@@ -315,13 +316,8 @@ pub static FAMILIES: &[FamilyDef] = &[
         "goodput_proxy_upstream_attempts_total",
         "",
         &[],
-        "Requests put on an upstream connection, repeats of requests that a connection handed back unsent included.",
-    )),
-    process(counter(
-        "goodput_proxy_upstream_retries_total",
-        "",
-        &[],
-        "Requests sent again because their connection handed them back unsent; no request is repeated for any other reason.",
+        "Requests put on an upstream connection; above the number of requests where a connection handed one back unsent and it was \
+         sent again.",
     )),
     process(counter(
         "goodput_proxy_upstream_connects_total",
@@ -334,12 +330,6 @@ pub static FAMILIES: &[FamilyDef] = &[
         "",
         &[],
         "Connections to the upstream that could not be opened, name resolution included.",
-    )),
-    process(gauge(
-        "goodput_proxy_upstream_connections",
-        "",
-        &[],
-        "Connections open to the upstream, idle ones included.",
     )),
     process(gauge(
         "goodput_build_info",
