@@ -7,16 +7,18 @@ use super::{
     Channel, Ending, EventFacts, GapSink, ItlBounds, Live, Record, Seen, Stamp, TokenCounts, TokenSource, Usage, decide,
 };
 
-/// How a reply's body is read.
+/// What a reply's body is to the meter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReplyKind {
     /// Time and bytes only.
     #[default]
     Unread,
-    /// A unary reply, by [`Meter::whole`] at its end.
+    /// A unary reply, read by [`Meter::whole`] at its end.
     Whole,
-    /// Event by event.
+    /// A stream that says when it is finished, read event by event.
     Stream,
+    /// A stream without a terminal signal: a clean end of the body suffices.
+    OpenEnded,
 }
 
 /// The measurement of one request under way.
@@ -32,7 +34,7 @@ pub struct Meter {
     /// The latest mark of the reply.
     latest: Stamp,
     status: Option<u16>,
-    reading: Reading,
+    kind: ReplyKind,
     streaming: bool,
     /// The reply cannot be read from here on.
     blind: bool,
@@ -64,7 +66,7 @@ impl Meter {
             t_last: None,
             latest: t0,
             status: None,
-            reading: Reading::Unread,
+            kind: ReplyKind::Unread,
             streaming: false,
             blind: false,
             asked_choices: None,
@@ -98,14 +100,14 @@ impl Meter {
         self.t_sent.get_or_insert(at.max(self.t0));
     }
 
-    /// The response head arrived; `reading` and `streaming` say what its body is. An error reply is never read, and only a 2xx can
+    /// The response head arrived; `kind` and `streaming` say what its body is. An error reply is never read, and only a 2xx can
     /// make the request a stream or not: an error reply to a streaming request is a failed stream.
-    pub fn head(&mut self, at: Stamp, status: u16, reading: Reading, streaming: bool) {
+    pub fn head(&mut self, at: Stamp, status: u16, kind: ReplyKind, streaming: bool) {
         let at = self.advance(at);
         self.t_head.get_or_insert(at);
         self.status = Some(status);
         if status < 400 {
-            self.reading = reading;
+            self.kind = kind;
         }
         if (200..300).contains(&status) {
             self.streaming = streaming;
@@ -143,15 +145,12 @@ impl Meter {
                 self.gap(gap_ns, step.tokens);
                 sink.gap(gap_ns, step.tokens);
             }
-            self.count(
-                step.uncounted,
-                if step.by_usage {
-                    TokenSource::Usage
-                } else {
-                    self.live_source()
-                },
-                sink,
-            );
+            let source = if step.by_usage {
+                TokenSource::Usage
+            } else {
+                self.live_source()
+            };
+            self.count(step.uncounted, source, sink);
         }
         if facts.dropped > 0 {
             self.choices.unnamed(facts.dropped);
@@ -232,7 +231,7 @@ impl Meter {
     /// proxy's own reply, if it gave one.
     pub fn finish(mut self, at: Stamp, ending: Ending, own_status: Option<u16>, sink: &mut impl GapSink) -> Record {
         let t_end = self.advance(at);
-        let outcome = decide(ending, self.status, self.seen());
+        let outcome = decide(ending, self.status, self.seen(ending));
         let tokens = self.token_counts();
         self.count(tokens.output.saturating_sub(self.counted), tokens.source, sink);
         Record {
@@ -247,7 +246,7 @@ impl Meter {
             streaming: self.streaming,
             status: self.status.or(own_status),
             outcome,
-            read: self.reading != Reading::Unread && !self.blind,
+            read: self.kind != ReplyKind::Unread && !self.blind,
             tokens,
             token_events: self.choices.events(),
             stall_ns: self.stall_ns,
@@ -258,16 +257,16 @@ impl Meter {
         }
     }
 
-    fn seen(&self) -> Seen {
-        let finished = self.is_finished();
-        match self.reading {
-            Reading::Unread => Seen::Unread,
+    fn seen(&self, ending: Ending) -> Seen {
+        let finished = self.is_finished() || (self.kind == ReplyKind::OpenEnded && ending == Ending::Complete);
+        match self.kind {
+            ReplyKind::Unread => Seen::Unread,
             _ if self.blind && !self.error && !finished => Seen::Unread,
-            Reading::Whole => Seen::Whole {
+            ReplyKind::Whole => Seen::Whole {
                 output: self.whole_output,
                 error: self.error,
             },
-            Reading::Stream => Seen::Stream {
+            ReplyKind::Stream | ReplyKind::OpenEnded => Seen::Stream {
                 output: self.t_first.is_some(),
                 finished,
                 error: self.error,
@@ -279,7 +278,7 @@ impl Meter {
         let (output, reasoning, source) = self.choices.output();
         let (prompt, cached) = self.choices.prompt();
         // A unary reply without usage holds at least one token, if any.
-        let output = if self.reading == Reading::Whole {
+        let output = if self.kind == ReplyKind::Whole {
             output.max(u64::from(self.whole_output))
         } else {
             output

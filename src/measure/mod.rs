@@ -19,7 +19,7 @@ pub use event::{Channel, EventFacts, Fragment, MAX_FRAGMENTS, Usage};
 pub use gaps::GapSink;
 pub use glob::glob;
 pub use judge::{Asked, AskedBounds, Live, Overdue, effective, judge, overdue};
-pub use meter::{Meter, Reading};
+pub use meter::{Meter, ReplyKind};
 pub use outcome::{Ending, Outcome, Seen, decide};
 pub use record::{Degraded, Record, TokenCounts, TokenSource};
 pub use slo::{Bound, Bounds, HeaderBounds, ItlBounds, Match, Policy, Slo, Undefined};
