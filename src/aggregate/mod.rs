@@ -1,6 +1,199 @@
 //! PURE: what is kept of many records: cumulative histograms and counters per series, and rolling windows as differences of
 //! snapshots. Time is an argument; a scrape reads a [`Snapshot`] and formats it elsewhere.
+//!
+//! ```text
+//! streams --record_itl, record_inter_chunk, add_output_tokens--> Series (atomics)
+//! request end --apply--------------------------------------------> Series (one lock)
+//! ticker --tick--> Steps of every series (windows)        scrape --snapshot--> Snapshot
+//! ```
+//!
+//! Series are never removed: a counter that vanishes and comes back is a reset. Their number is bounded by the label caps and by
+//! [`Aggregates::MAX_SERIES`]. Ticks and scrapes exclude each other and hold a series' lock only while they copy.
 
+mod buckets;
+mod grid;
+mod histogram;
+mod labels;
+mod layout;
+mod scrape;
+mod series;
+mod setup;
+mod shape;
+mod sketch;
 mod snapshot;
+mod window;
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::measure::{Degraded, Stamp};
+
+pub use grid::Unit;
+pub use histogram::{AtomicHistogram, Cells, Histogram};
+pub use labels::{OTHER, UNKNOWN};
+pub use layout::Layout;
+pub use scrape::Live;
+pub use series::{Finished, Series};
+pub use setup::{LabelPolicy, RouteSetup, Setup, WindowSetup};
+pub use sketch::{Budget, MAX_STREAMS, Sketch};
 pub use snapshot::*;
+pub use window::{Clock, STEPS, Steps, Tick};
+
+use labels::{LabelId, LabelMap, OTHER_ID, UNKNOWN_ID};
+use shape::Shape;
+
+/// All series of the process.
+#[derive(Debug)]
+pub struct Aggregates {
+    shapes: Vec<Arc<Shape>>,
+    windows_ns: Vec<u64>,
+    budget: Budget,
+    start: Stamp,
+    degraded: [AtomicU64; Degraded::ALL.len()],
+    registry: Mutex<Registry>,
+    /// Held over a whole tick or scrape.
+    clock: Mutex<Clock>,
+}
+
+/// Which series exist, and by what labels.
+#[derive(Debug)]
+struct Registry {
+    /// One per route: the cap is per route.
+    models: Vec<LabelMap>,
+    tenants: Option<LabelMap>,
+    series: HashMap<Key, Arc<Series>>,
+}
+
+/// Route index, model, tenant.
+type Key = (usize, LabelId, Option<LabelId>);
+
+impl Aggregates {
+    /// Most series. Past it, requests of new label combinations count on their route's `other`, `other` series.
+    pub const MAX_SERIES: usize = 4096;
+
+    /// Everything that can be known from `setup` exists at 0: each route with every allow-listed model (`unknown` where there is
+    /// none), and every allow-listed tenant likewise.
+    pub fn new(setup: &Setup, now: Stamp) -> Self {
+        let aggregates = Self {
+            shapes: setup.routes.iter().map(|r| Arc::new(Shape::new(r))).collect(),
+            windows_ns: setup.windows.iter().map(|w| w.length_ns).collect(),
+            budget: Budget::new(MAX_STREAMS),
+            start: now,
+            degraded: Default::default(),
+            registry: Mutex::new(Registry {
+                models: setup.routes.iter().map(|_| LabelMap::new(&setup.models)).collect(),
+                tenants: setup.tenants.as_ref().map(LabelMap::new),
+                series: HashMap::new(),
+            }),
+            clock: Mutex::new(Clock::new(&setup.windows, now)),
+        };
+        let mut registry = lock(&aggregates.registry);
+        let tenants = registry
+            .tenants
+            .as_ref()
+            .map_or(vec![None], |t| known(t).into_iter().map(Some).collect());
+        for (route, of) in setup.routes.iter().enumerate() {
+            let models = if of.has_models {
+                known(&registry.models[route])
+            } else {
+                vec![UNKNOWN_ID]
+            };
+            for key in models
+                .iter()
+                .flat_map(|model| tenants.iter().map(move |tenant| (route, *model, *tenant)))
+            {
+                aggregates.get(&mut registry, key);
+            }
+        }
+        drop(registry);
+        aggregates
+    }
+
+    /// The series of a request on route `route` (index into [`Setup::routes`]). `confirmed` says that the upstream answered it with
+    /// success: only then can a name that is not on an allow-list get a label of its own.
+    pub fn series(&self, route: usize, model: Option<&str>, tenant: Option<&str>, confirmed: bool) -> Arc<Series> {
+        let mut registry = lock(&self.registry);
+        let model = registry.models[route].id(model, confirmed);
+        let tenant = registry.tenants.as_mut().map(|t| t.id(tenant, confirmed));
+        self.get(&mut registry, (route, model, tenant))
+    }
+
+    /// A reply could not be read (fully) for this reason.
+    pub fn degraded(&self, why: Degraded) {
+        self.degraded[why as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How often [`Aggregates::tick`] should be called, nanoseconds.
+    pub fn tick_every_ns(&self) -> u64 {
+        lock(&self.clock).tick_every_ns()
+    }
+
+    /// Moves the windows on to `now`.
+    pub fn tick(&self, now: Stamp) {
+        let mut clock = lock(&self.clock);
+        let tick = clock.tick(now);
+        let mut cells = Cells::new();
+        for series in self.all() {
+            cells.clear();
+            let mut state = lock(&series.state);
+            state.tick(now);
+            series.copy_cells(&state, &mut cells);
+            drop(state);
+            cells.truncate(cells.partition_point(|(id, _)| *id < series.shape.windowed()));
+            lock(&series.steps).absorb(&clock, &tick, &cells);
+        }
+    }
+
+    /// What a scrape sees at `now`; `live` says what is under way on a series.
+    pub fn snapshot(&self, now: Stamp, mut live: impl FnMut(&Arc<Series>) -> Live) -> Snapshot {
+        let clock = lock(&self.clock);
+        let mut totals = Vec::new();
+        let scraped = self
+            .all()
+            .into_iter()
+            .map(|s| scrape::scrape(&s, &clock, now, live(&s), &mut totals));
+        let mut series: Vec<_> = scraped.collect();
+        drop(clock);
+        series.sort_by(|a, b| (&a.route, &a.model, &a.tenant).cmp(&(&b.route, &b.model, &b.tenant)));
+        let registry = lock(&self.registry);
+        Snapshot {
+            series,
+            degraded: std::array::from_fn(|i| self.degraded[i].load(Ordering::Relaxed)),
+            models_overflowed: registry.models.iter().map(LabelMap::folded).sum(),
+            tenants_overflowed: registry.tenants.as_ref().map_or(0, LabelMap::folded),
+        }
+    }
+
+    fn all(&self) -> Vec<Arc<Series>> {
+        lock(&self.registry).series.values().cloned().collect()
+    }
+
+    fn get(&self, registry: &mut Registry, key: Key) -> Arc<Series> {
+        let mut key = key;
+        if !registry.series.contains_key(&key) && registry.series.len() >= Self::MAX_SERIES {
+            key = (key.0, OTHER_ID, key.2.map(|_| OTHER_ID));
+        }
+        let (route, model, tenant) = key;
+        if let Some(series) = registry.series.get(&key) {
+            return Arc::clone(series);
+        }
+        let shape = Arc::clone(&self.shapes[route]);
+        let (model, tenants) = (registry.models[route].name(model), registry.tenants.as_ref());
+        let tenant = tenants.zip(tenant).map(|(tenants, id)| tenants.name(id));
+        let series = Arc::new(Series::new(shape, model, tenant, &self.windows_ns, &self.budget, self.start));
+        registry.series.insert(key, Arc::clone(&series));
+        series
+    }
+}
+
+/// The allow-listed values, or `unknown` when there are none.
+fn known(labels: &LabelMap) -> Vec<LabelId> {
+    let allowed: Vec<_> = labels.ids().filter(|id| ![UNKNOWN_ID, OTHER_ID].contains(id)).collect();
+    if allowed.is_empty() { vec![UNKNOWN_ID] } else { allowed }
+}
+
+/// A lock that a panic elsewhere does not spoil: counts stay whole, at worst one request is missing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -83,7 +83,8 @@ pub struct HistogramSnapshot {
     /// Samples per classic bucket, not cumulative, one more than `edges` (the last is above all edges).
     pub counts: Vec<u64>,
     /// Native buckets of schema [`HistogramSnapshot::SCHEMA`] over the exposed unit (seconds or tokens): (index, count), ascending,
-    /// only non-empty ones. Bucket `i` holds `(2^((i-1)/32), 2^(i/32)]`.
+    /// only non-empty ones. Bucket `i` holds `(2^((i-1)/32), 2^(i/32)]`; the lowest and the highest of the grid also take what lies
+    /// beyond it (times: up to 954 ns, above 8192 s).
     pub native: Vec<(i32, u64)>,
     /// Samples that are exactly 0.
     pub zero: u64,
@@ -120,8 +121,21 @@ pub struct Rolling {
     pub window: Arc<str>,
     /// Values at 0.5, 0.9, 0.95, 0.99 (nearest rank), in the measure's unit.
     pub quantiles: [u64; 4],
-    /// Samples in the window.
+    /// Samples the quantiles rest on; p99 of fewer than 100 is just the largest.
     pub count: u64,
+}
+
+/// What one series did over one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowRates {
+    /// The window's label.
+    pub window: Arc<str>,
+    /// Seconds the window really covers so far; 0 right after the start, when no rate can be given.
+    pub seconds: f64,
+    /// Requests finished within the window.
+    pub requests: u64,
+    /// Output tokens counted within the window, streams under way included.
+    pub output_tokens: u64,
 }
 
 /// The quantiles of [`Rolling::quantiles`].
@@ -153,7 +167,7 @@ pub struct SloSnapshot {
 pub struct SloWindow {
     /// The window's label.
     pub window: Arc<str>,
-    /// Seconds the window really covers so far.
+    /// Seconds the window really covers so far; 0 right after the start, when no rate can be given.
     pub seconds: f64,
     /// Requests judged within the window.
     pub evaluated: u64,
@@ -207,6 +221,8 @@ pub struct SeriesSnapshot {
     pub slos: Vec<SloSnapshot>,
     /// Rolling quantiles.
     pub rolling: Vec<Rolling>,
+    /// Throughput per window, shortest first.
+    pub rates: Vec<WindowRates>,
     /// Output tokens of good requests.
     pub good_tokens: u64,
     /// Requests under way.

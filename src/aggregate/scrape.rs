@@ -1,0 +1,191 @@
+//! From a series to its [`SeriesSnapshot`]: a sparse copy under the lock, everything else outside it.
+
+use std::sync::Arc;
+
+use super::histogram::{Cells, quantile};
+use super::layout::Layout;
+use super::lock;
+use super::series::{SKETCHED, Series, SloCounts, State};
+use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, slo_id};
+use super::snapshot::{
+    Exemplar, HistogramSnapshot, Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates,
+};
+use super::window::Clock;
+use crate::measure::{Bound, Excluded, Stamp};
+
+/// What is under way on one series right now; the aggregates only know what has ended.
+#[derive(Clone, Debug, Default)]
+pub struct Live {
+    /// Requests under way.
+    pub in_flight: u64,
+    /// Of those, past a bound, by bound.
+    pub overdue: Vec<(Bound, u64)>,
+    /// Of those, past any bound, by the SLO they would be judged by (index into the route's SLOs).
+    pub overdue_by_slo: Vec<u64>,
+    /// Streams whose present gap exceeds every ordinary one.
+    pub stalled: u64,
+}
+
+/// Sketch answers: per measure of [`SKETCHED`], per window.
+type Sketched = Vec<Vec<Option<([u64; 4], u64)>>>;
+
+/// Copies `series`. `totals` is scratch space, all 0 before and after.
+pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: Live, totals: &mut Vec<u64>) -> SeriesSnapshot {
+    let mut cells = Cells::new();
+    let state = lock(&series.state);
+    series.copy_cells(&state, &mut cells);
+    let sums = Measure::ALL.map(|m| series.sum(&state, m));
+    let class_sums: Vec<u64> = state.by_output.iter().map(super::histogram::Histogram::sum).collect();
+    let (requests, slos, exemplars) = (state.requests.clone(), state.slos.clone(), state.exemplars.clone());
+    let sketched = ask_sketches(&state, now);
+    let (prompt_tokens, good_tokens) = (state.prompt_tokens, state.good_tokens);
+    drop(state);
+
+    let shape = &series.shape;
+    let histograms = Measure::ALL.into_iter().zip(exemplars);
+    let histograms = histograms.map(|(m, e)| histogram(shape.layout(m), &cells, shape.offset(m), sums[m.index()], e));
+    let classes = OUTPUT_CLASSES.iter().zip(class_sums).enumerate();
+    let e2e_by_output = classes.map(|(class, ((label, _), sum))| {
+        let layout = shape.layout(Measure::E2e);
+        (*label, histogram(layout, &cells, shape.class_offset(class), sum, Vec::new()))
+    });
+    let mut snapshot = SeriesSnapshot {
+        route: Arc::clone(&shape.name),
+        model: Arc::clone(&series.model),
+        tenant: series.tenant.clone(),
+        requests,
+        histograms: histograms.collect(),
+        e2e_by_output: e2e_by_output.collect(),
+        output_tokens: series.output_tokens(),
+        prompt_tokens,
+        slos: shape
+            .slos
+            .iter()
+            .zip(&slos)
+            .map(|(slo, counts)| slo_snapshot(&slo.name, counts))
+            .collect(),
+        rolling: Vec::new(),
+        rates: Vec::new(),
+        good_tokens,
+        in_flight: live.in_flight,
+        overdue: live.overdue,
+        stalled: live.stalled,
+    };
+    let windowed = shape.windowed();
+    cells.truncate(cells.partition_point(|(id, _)| *id < windowed));
+    totals.resize(totals.len().max(windowed as usize), 0);
+    for w in 0..clock.windows() {
+        let any = lock(&series.steps).add_window(clock, w, now, &cells, totals);
+        snapshot.add_window(series, clock, w, now, (totals, any), &sketched, &live.overdue_by_slo);
+        if any {
+            totals[..windowed as usize].fill(0);
+        }
+    }
+    snapshot
+}
+
+impl SeriesSnapshot {
+    /// Adds what window `w` holds, given the window's total per cell id and whether there is any.
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "one caller; a struct for it would only repeat the names"
+    )]
+    fn add_window(
+        &mut self,
+        series: &Series,
+        clock: &Clock,
+        w: usize,
+        now: Stamp,
+        (totals, any): (&[u64], bool),
+        sketched: &Sketched,
+        overdue: &[u64],
+    ) {
+        let (window, seconds) = (clock.name(w), clock.covered_ns(w, now) as f64 / 1e9);
+        self.rates.push(WindowRates {
+            window: Arc::clone(window),
+            seconds,
+            requests: totals[REQUESTS_ID as usize],
+            output_tokens: totals[OUTPUT_TOKENS_ID as usize],
+        });
+        for (i, slo) in self.slos.iter_mut().enumerate() {
+            let at = slo_id(i) as usize;
+            slo.windows.push(SloWindow {
+                window: Arc::clone(window),
+                seconds,
+                evaluated: totals[at],
+                good: totals[at + 1],
+                overdue: overdue.get(i).copied().unwrap_or(0),
+                good_tokens: totals[at + 2],
+            });
+        }
+        for measure in Measure::ALL.into_iter().filter(|m| any && m.is_time()) {
+            let place = SKETCHED.iter().position(|m| *m == measure);
+            let sketch = place.and_then(|i| sketched[i][w]);
+            if let Some((quantiles, count)) = sketch.or_else(|| window_quantiles(series, measure, totals)) {
+                self.rolling.push(Rolling {
+                    measure,
+                    window: Arc::clone(window),
+                    quantiles,
+                    count,
+                });
+            }
+        }
+    }
+}
+
+fn ask_sketches(state: &State, now: Stamp) -> Sketched {
+    let ask = |windows: &Vec<super::sketch::Sketch>| windows.iter().map(|s| s.quantiles(now)).collect();
+    state.sketches.iter().map(ask).collect()
+}
+
+/// The quantiles of `measure` by its histogram over a window.
+fn window_quantiles(series: &Series, measure: Measure, totals: &[u64]) -> Option<([u64; 4], u64)> {
+    let (layout, offset) = (series.shape.layout(measure), series.shape.offset(measure));
+    let own = &totals[offset as usize..offset as usize + layout.cells()];
+    let cells: Cells = (0_u32..).zip(own.iter().copied()).filter(|(_, count)| *count > 0).collect();
+    let count = own.iter().sum();
+    let mut values = [0; 4];
+    for (value, q) in values.iter_mut().zip(QUANTILES) {
+        *value = quantile(layout, &cells, count, q)?;
+    }
+    Some((values, count))
+}
+
+/// The part of `all` that starts at `offset`, as native and classic buckets.
+fn histogram(layout: &Layout, all: &Cells, offset: u32, sum: u64, exemplars: Vec<Option<Exemplar>>) -> HistogramSnapshot {
+    let start = all.partition_point(|(id, _)| *id < offset);
+    let end = all.partition_point(|(id, _)| *id < offset + layout.cells() as u32);
+    let mut snapshot = HistogramSnapshot {
+        edges: Arc::clone(layout.edges()),
+        counts: vec![0; layout.edges().len() + 1],
+        native: Vec::new(),
+        zero: 0,
+        sum,
+        count: 0,
+        exemplars,
+    };
+    for (id, count) in &all[start..end] {
+        let cell = (id - offset) as usize;
+        snapshot.count += count;
+        snapshot.counts[layout.classic(cell)] += count;
+        match (layout.native(cell), snapshot.native.last_mut()) {
+            (None, _) => snapshot.zero += count,
+            (Some(index), Some((last, in_last))) if *last == index => *in_last += count,
+            (Some(index), _) => snapshot.native.push((index, *count)),
+        }
+    }
+    snapshot
+}
+
+fn slo_snapshot(name: &Arc<str>, counts: &SloCounts) -> SloSnapshot {
+    SloSnapshot {
+        slo: Arc::clone(name),
+        evaluated: counts.good + counts.bad,
+        good: counts.good,
+        bad: counts.bad,
+        excluded: Excluded::ALL.iter().map(|r| (r.name(), counts.excluded[r.index()])).collect(),
+        violations: counts.violations.clone(),
+        sole_violations: counts.sole_violations.clone(),
+        windows: Vec::new(),
+    }
+}

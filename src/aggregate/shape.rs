@@ -1,0 +1,109 @@
+//! What all series of one route share: layouts, SLO names, and the numbering that puts every count of a series into one flat space
+//! of cell ids, so that one sparse copy serves the scrape and all windows alike.
+
+use std::sync::Arc;
+
+use super::layout::Layout;
+use super::setup::RouteSetup;
+use super::snapshot::Measure;
+use crate::measure::{Bound, Slo};
+
+/// E2E conditioned on output length: label and largest number of output tokens.
+pub(super) const OUTPUT_CLASSES: [(&str, u64); 5] = [
+    ("<=64", 64),
+    ("<=256", 256),
+    ("<=1024", 1024),
+    ("<=4096", 4096),
+    (">4096", u64::MAX),
+];
+
+/// Id of the number of finished requests.
+pub(super) const REQUESTS_ID: u32 = 0;
+/// Id of the number of output tokens.
+pub(super) const OUTPUT_TOKENS_ID: u32 = 1;
+/// Id of the first SLO's evaluated, good and good tokens; the next SLO's follow.
+const FIRST_SLO_ID: u32 = 2;
+
+/// The shared part of a route's series.
+#[derive(Debug)]
+pub(super) struct Shape {
+    pub(super) name: Arc<str>,
+    pub(super) apis: Vec<&'static str>,
+    pub(super) slos: Vec<Slo>,
+    /// One per [`Measure::ALL`].
+    pub(super) layouts: Vec<Arc<Layout>>,
+    /// First id of each measure, then of each class of [`OUTPUT_CLASSES`].
+    offsets: Vec<u32>,
+}
+
+impl Shape {
+    pub(super) fn new(route: &RouteSetup) -> Self {
+        let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| Arc::new(layout(m, &route.slos))).collect();
+        let mut next = slo_id(route.slos.len());
+        let mut offsets = Vec::with_capacity(layouts.len() + OUTPUT_CLASSES.len());
+        let classes = std::iter::repeat_n(&layouts[Measure::E2e.index()], OUTPUT_CLASSES.len());
+        for layout in layouts.iter().chain(classes) {
+            offsets.push(next);
+            next += layout.cells() as u32;
+        }
+        Self {
+            name: Arc::clone(&route.name),
+            apis: route.apis.clone(),
+            slos: route.slos.clone(),
+            layouts,
+            offsets,
+        }
+    }
+
+    pub(super) fn layout(&self, measure: Measure) -> &Arc<Layout> {
+        &self.layouts[measure.index()]
+    }
+
+    /// First id of `measure`.
+    pub(super) fn offset(&self, measure: Measure) -> u32 {
+        self.offsets[measure.index()]
+    }
+
+    /// First id of the `class`th of [`OUTPUT_CLASSES`].
+    pub(super) fn class_offset(&self, class: usize) -> u32 {
+        self.offsets[Measure::ALL.len() + class]
+    }
+
+    /// The ids below are those that windows keep; the classes of E2E come after.
+    pub(super) fn windowed(&self) -> u32 {
+        self.class_offset(0)
+    }
+}
+
+/// First id of the `index`th SLO: evaluated, good, good tokens.
+pub(super) fn slo_id(index: usize) -> u32 {
+    FIRST_SLO_ID + 3 * index as u32
+}
+
+/// The bounds that requests judged by `slo` can break: its own, and those they may bring themselves.
+pub(super) fn bounds_of(slo: &Slo) -> impl Iterator<Item = Bound> + '_ {
+    let brought = |b: &Bound| slo.header_bounds.is_some() && matches!(b, Bound::Ttft | Bound::Tpot);
+    Bound::ALL
+        .into_iter()
+        .filter(move |b| slo.bounds.get(*b).is_some() || brought(b))
+}
+
+/// The edges of `measure` with each SLO bound on it.
+fn layout(measure: Measure, slos: &[Slo]) -> Layout {
+    let bounds = slos
+        .iter()
+        .filter_map(|slo| bound_on(measure).and_then(|b| slo.bounds.get(b)));
+    Layout::new(measure.unit(), bounds.chain(measure.default_edges().iter().copied()))
+}
+
+/// The bound that is an edge of `measure`.
+fn bound_on(measure: Measure) -> Option<Bound> {
+    match measure {
+        Measure::Ttft => Some(Bound::Ttft),
+        Measure::Tpot => Some(Bound::Tpot),
+        Measure::Itl => Some(Bound::ItlP99),
+        Measure::Stall | Measure::InterChunk => Some(Bound::Stall),
+        Measure::E2e => Some(Bound::E2e),
+        Measure::Ttfb | Measure::VisibleTtft | Measure::Upload | Measure::PromptTokens | Measure::OutputTokens => None,
+    }
+}
