@@ -1,7 +1,15 @@
 //! The admin port: metrics, probes, drain, the effective configuration and recent requests. Never the traffic port.
 //!
-//! It answers from snapshots on its own thread and runtime, so that busy streams cannot delay a probe, nor a scrape a stream.
+//! It runs on a thread and runtime of its own and answers from snapshots, so that busy streams cannot delay a probe, nor a scrape
+//! a stream. Connections, scrapes and the time a peer may take are bounded (see the constants of `server` and `scrape`).
 
+mod routes;
+mod scrape;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,6 +17,8 @@ use std::sync::Arc;
 use crate::aggregate::Snapshot;
 use crate::expose::{ProxyStats, Reference};
 use crate::lifecycle::PhaseWatch;
+
+pub use server::{serve, serve_connection};
 
 /// Where the admin endpoints read what they show, and the one thing they can start.
 pub trait Source: Send + Sync + 'static {
@@ -25,13 +35,34 @@ pub trait Source: Send + Sync + 'static {
     fn drain(&self) -> Pin<Box<dyn Future<Output = usize> + Send>>;
 }
 
-/// Everything the admin endpoints need.
+/// Everything the admin endpoints need; clones share it.
 #[derive(Clone)]
 pub struct AdminState {
     /// Aggregates, counters, requests, configuration, drain.
-    pub source: Arc<dyn Source>,
+    source: Arc<dyn Source>,
     /// What the configuration contributes to the exposition.
-    pub reference: Arc<Reference>,
+    reference: Arc<Reference>,
     /// For `/readyz`.
-    pub phase: PhaseWatch,
+    phase: PhaseWatch,
+    scrapes: scrape::Slots,
+}
+
+impl AdminState {
+    /// Over `source`; `reference` is what the configuration contributes to the exposition, `phase` what `/readyz` tells.
+    pub fn new(source: Arc<dyn Source>, reference: Reference, phase: PhaseWatch) -> Self {
+        Self {
+            source,
+            reference: Arc::new(reference),
+            phase,
+            scrapes: scrape::Slots::default(),
+        }
+    }
+}
+
+impl fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminState")
+            .field("phase", &self.phase)
+            .finish_non_exhaustive()
+    }
 }
