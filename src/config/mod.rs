@@ -2,6 +2,16 @@
 //! afterwards no field can be wrong.
 
 mod builtin;
+mod check;
+mod effective;
+mod keys;
+mod leaf;
+mod problem;
+mod raw;
+mod section;
+mod slo_spec;
+mod target;
+mod units;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,6 +22,9 @@ use crate::measure::Slo;
 use crate::wire::Format;
 
 pub use builtin::OTHER;
+pub use keys::{Key, keys};
+pub use problem::Problem;
+pub use raw::{File, Flag, Sources, Syntax};
 
 /// Everything `run` needs.
 #[derive(Clone, Debug)]
@@ -46,59 +59,19 @@ pub struct Config {
     pub requests_kept: usize,
 }
 
+impl Config {
+    /// Merges the sources and checks the result; every problem of every source comes in one go.
+    pub fn load(sources: &Sources) -> Result<Self, Vec<Problem>> {
+        let (tree, problems) = raw::merge(sources);
+        check::check(&tree, problems)
+    }
+}
+
 impl Default for Config {
+    /// What runs when nothing is configured.
     fn default() -> Self {
-        let window = |name: &str, seconds| Window {
-            name: name.into(),
-            length: Duration::from_secs(seconds),
-        };
-        Self {
-            listen: SocketAddr::from(([0, 0, 0, 0], 8080)),
-            admin: SocketAddr::from(([0, 0, 0, 0], 9464)),
-            workers: 1,
-            upstream: Upstream {
-                target: Target::Tcp {
-                    host: "127.0.0.1".to_owned(),
-                    port: 8000,
-                },
-                protocol: Protocol::Http1,
-                connect_timeout: Duration::from_secs(5),
-                pool_idle_timeout: Duration::from_secs(4),
-                pool_max_idle: 1024,
-                first_byte_timeout: None,
-                idle_timeout: None,
-                total_timeout: None,
-                max_header_bytes: 64 << 10,
-                max_headers: 256,
-            },
-            routes: builtin::routes().collect(),
-            labels: Labels {
-                models_allow: Vec::new(),
-                models_cap: 32,
-                tenant_header: None,
-                tenants_allow: Vec::new(),
-                tenants_cap: 32,
-            },
-            windows: vec![window("1m", 60), window("5m", 300), window("30m", 1800)],
-            profile: "goodput".into(),
-            inject_usage: false,
-            half_close: false,
-            drain: Drain {
-                delay: Duration::from_secs(5),
-                timeout: Duration::from_secs(300),
-            },
-            limits: Limits {
-                max_connections: 10_000,
-                header_timeout: Duration::from_secs(30),
-                max_header_bytes: 64 << 10,
-                max_headers: 256,
-            },
-            log: Log {
-                format: None,
-                level: "info".to_owned(),
-            },
-            requests_kept: 1000,
-        }
+        // invariant: a test loads the empty sources.
+        Self::load(&Sources::default()).expect("the defaults are valid")
     }
 }
 
