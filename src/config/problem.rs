@@ -93,7 +93,7 @@ pub(super) fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a s
 }
 
 /// `did you mean …?` or the list of what there is.
-pub(super) fn suggestion<'a>(word: &str, known: &[&'a str]) -> String {
+pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     match did_you_mean(word, known.iter().copied()) {
         Some(close) => format!("did you mean `{close}`?"),
         None => format!("there is {}", one_of(known)),

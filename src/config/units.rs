@@ -138,7 +138,7 @@ pub(super) fn show_duration(duration: Duration) -> String {
     let unit = TIME_UNITS
         .iter()
         .rev()
-        .find(|(name, scale)| *name != "µs" && nanos % scale == 0);
+        .find(|(name, scale)| *name != "µs" && nanos.is_multiple_of(*scale));
     match unit {
         Some((name, scale)) => format!("{}{name}", nanos / scale),
         None => format!("{nanos}ns"),
@@ -181,7 +181,7 @@ fn scaled(number: &str, scale: u128) -> Option<u128> {
     }
     let parts = fraction.parse::<u128>().ok()? * scale;
     let divisor = 10u128.pow(fraction.len() as u32);
-    (parts % divisor == 0).then(|| whole + parts / divisor)
+    parts.is_multiple_of(divisor).then(|| whole + parts / divisor)
 }
 
 #[cfg(test)]

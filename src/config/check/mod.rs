@@ -4,6 +4,7 @@ mod routes;
 mod slos;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use config::Value;
@@ -13,18 +14,7 @@ use super::problem::{Problem, Wrong, suggestion};
 use super::section::{Reader, Section};
 use super::units::show_duration;
 use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Target, Upstream, Window, target};
-
-/// The definition profiles that there are.
-pub(super) const PROFILES: [&str; 8] = [
-    "goodput",
-    "aiperf",
-    "genai-perf",
-    "llmperf",
-    "vllm-bench",
-    "guidellm",
-    "inference-perf",
-    "mlperf",
-];
+use crate::measure::profile::PROFILES;
 
 /// Most worker threads that `auto` takes: the proxy runs beside the model server and should leave it the machine.
 const AUTO_WORKERS: usize = 4;
@@ -67,7 +57,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let labels = labels(cx, &root);
     let routes = routes::check(cx, &root, &labels);
     let windows = windows(cx, &root);
-    let profile = cx.get(&root, "profile", |leaf| leaf.choice(&PROFILES));
+    let profile = cx.get(&root, "profile", profile);
     let inject_usage = cx.get(&root, "inject_usage", Leaf::boolean);
     let drain = cx.section(&root, "drain");
     let drain = Drain {
@@ -104,7 +94,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
         routes,
         labels,
         windows,
-        profile: PROFILES[profile].into(),
+        profile,
         inject_usage,
         half_close,
         drain,
@@ -112,6 +102,13 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
         log,
         requests_kept,
     })
+}
+
+/// Ours, or one of the other tools' definitions.
+fn profile(leaf: &Leaf) -> Result<Arc<str>, Wrong> {
+    let mut names = vec!["goodput"];
+    names.extend(PROFILES.iter().map(|profile| profile.name));
+    leaf.choice(&names).map(|at| names[at].into())
 }
 
 fn workers(leaf: &Leaf) -> Result<usize, Wrong> {

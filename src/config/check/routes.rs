@@ -5,9 +5,8 @@ use crate::config::leaf::{Leaf, is_token};
 use crate::config::problem::{Wrong, suggestion};
 use crate::config::section::{Reader, Section};
 use crate::config::{Labels, Reading, Route};
-use crate::measure::Slo;
-use crate::route::{find, glob};
-use crate::wire::FORMATS;
+use crate::measure::{Slo, glob};
+use crate::wire::{FORMATS, format_for};
 
 use super::slos;
 
@@ -179,13 +178,10 @@ fn readable(cx: &mut Reader, section: &Section<'_>, route: &Route) {
 
 /// Whether some path may be one whose format is known.
 fn known_path(paths: &[String]) -> bool {
-    let built_in: Vec<Route> = builtin::routes()
-        .filter(|route| matches!(route.reading, Reading::ByPath))
-        .collect();
-    paths.iter().any(|path| {
-        let known = find(&built_in, "POST", path, |_, _| false).is_some();
-        known || built_in.iter().flat_map(|route| &route.paths).any(|known| glob(path, known))
-    })
+    let known = || FORMATS.iter().flat_map(|format| format.paths);
+    paths
+        .iter()
+        .any(|path| format_for(path).is_some() || known().any(|known| glob(path, known)))
 }
 
 /// Whether `earlier` takes every request that `later` could. A pattern that matches another one's text covers all it matches.

@@ -8,8 +8,7 @@ use crate::config::leaf::Leaf;
 use crate::config::problem::Wrong;
 use crate::config::section::{Reader, Section};
 use crate::config::slo_spec;
-use crate::measure::{Bounds, HeaderBounds, ItlBounds, Match, Policy, Slo, Undefined};
-use crate::route::glob;
+use crate::measure::{Bounds, HeaderBounds, ItlBounds, Match, Policy, Slo, Undefined, glob};
 
 /// Most SLOs of a route: each is a label value and is tried in turn.
 const MAX_SLOS: usize = 32;
