@@ -104,6 +104,19 @@ impl EventFacts {
         }
     }
 
+    /// Notes that the event named `choice`, whatever it said of it.
+    pub fn name_choice(&mut self, choice: u32) {
+        if self.choices == 0 {
+            self.choice = choice;
+        } else if self.choices == 1 && self.choice == choice {
+            return;
+        }
+        self.choices += 1;
+        if self.choices > 1 {
+            self.choice = 0;
+        }
+    }
+
     /// The token-bearing fragments, at most one per choice.
     pub fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
         self.fragments[..self.len].iter().copied().flatten()

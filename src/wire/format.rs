@@ -53,9 +53,7 @@ pub(crate) enum Act {
     Model,
     /// The event's type, looked up in the format's `kinds`.
     Kind,
-    /// The list of choices.
-    Choices,
-    /// One element of that list: its paths belong to one choice.
+    /// One element of a list of choices: its paths belong to one choice.
     Choice,
     /// The choice's index; directly below the root it is the index of the event's only choice.
     ChoiceIndex,

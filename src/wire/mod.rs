@@ -4,10 +4,16 @@
 //! size, any key order. A format is data: which paths hold what. [`FORMATS`] is the one place that lists them.
 
 mod decoder;
+mod events;
 mod facts;
 mod format;
 mod formats;
+mod inflate;
+mod ndjson;
 mod request;
+mod scan;
+mod sse;
+mod trie;
 
 pub use decoder::Decoder;
 pub use format::{Format, Terminal};

@@ -49,7 +49,6 @@ pub(super) const COMMON: &[Row] = &[
     ("object", Act::Kind),
     ("model", Act::Model),
     ("error", Act::Error),
-    ("choices", Act::Choices),
     ("choices[]", Act::Choice),
     ("choices[].index", Act::ChoiceIndex),
     ("choices[].finish_reason", Act::Finish),

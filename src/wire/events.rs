@@ -1,0 +1,136 @@
+//! One JSON event after another, from pieces: the scanner, the format's reader and the `[DONE]` that is no JSON.
+//!
+//! Cap: what comes after [`MAX_EVENT`] bytes of one event is not read; the event is reported as oversize and the next one is read
+//! again. Memory does not depend on it: it bounds the work spent on an event that never ends.
+
+use super::EventSink;
+use super::facts::{Reader, Tables, Visit};
+use super::format::Format;
+use super::scan::{Ended, Scanner};
+use crate::measure::{Degraded, Stamp};
+
+/// The longest event that is read.
+pub(crate) const MAX_EVENT: u64 = 16 * 1024 * 1024;
+
+const DONE: &[u8] = b"[DONE]";
+
+/// The end marker of OpenAI-style streams, told from an array by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Marker {
+    /// Nothing but white space so far.
+    Unknown,
+    /// So many bytes of it matched.
+    Partial(usize),
+    /// All of it; white space may follow.
+    Done,
+    /// It is something else.
+    Json,
+}
+
+/// Reads the events of one stream.
+#[derive(Debug)]
+pub(crate) struct Events {
+    tables: &'static Tables,
+    scanner: Scanner,
+    reader: Reader,
+    marker: Marker,
+    len: u64,
+}
+
+impl Events {
+    pub(crate) fn new(format: &'static Format) -> Self {
+        Self {
+            tables: Tables::of(format),
+            scanner: Scanner::new(),
+            reader: Reader::new(format),
+            marker: Marker::Unknown,
+            len: 0,
+        }
+    }
+
+    /// A piece of the event under way.
+    #[inline]
+    pub(crate) fn data<S: EventSink>(&mut self, bytes: &[u8], sink: &mut S) {
+        let before = self.len;
+        self.len = before.saturating_add(bytes.len() as u64);
+        if self.len > MAX_EVENT {
+            if before <= MAX_EVENT {
+                sink.degraded(Degraded::Oversize);
+            }
+            return;
+        }
+        let json = match (self.marker, bytes) {
+            (Marker::Json, _) => bytes,
+            (Marker::Unknown, [b'{', ..]) => {
+                self.marker = Marker::Json;
+                bytes
+            }
+            _ => self.match_marker(bytes, sink),
+        };
+        self.scan(json, sink);
+    }
+
+    #[inline]
+    fn scan<S: EventSink>(&mut self, json: &[u8], sink: &mut S) {
+        let reader = &mut self.reader;
+        self.scanner.feed(&self.tables.event, json, &mut Visit { reader, sink });
+    }
+
+    /// Matches the marker; returns what is JSON after all.
+    fn match_marker<'b, S: EventSink>(&mut self, bytes: &'b [u8], sink: &mut S) -> &'b [u8] {
+        for (at, byte) in bytes.iter().enumerate() {
+            let blank = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+            let matched = match self.marker {
+                Marker::Unknown if blank => continue,
+                Marker::Done if blank => continue,
+                Marker::Unknown => 0,
+                Marker::Partial(matched) => matched,
+                Marker::Done => DONE.len(),
+                Marker::Json => return &bytes[at..],
+            };
+            if DONE.get(matched) == Some(byte) {
+                self.marker = if matched + 1 == DONE.len() {
+                    Marker::Done
+                } else {
+                    Marker::Partial(matched + 1)
+                };
+                continue;
+            }
+            self.marker = Marker::Json;
+            self.scan(&DONE[..matched], sink);
+            return &bytes[at..];
+        }
+        &[]
+    }
+
+    /// The event is complete, by the read at `at`. `is_error` says that its framing calls it an error.
+    pub(crate) fn end<S: EventSink>(&mut self, at: Stamp, is_error: bool, sink: &mut S) {
+        if let Marker::Partial(matched) = self.marker {
+            self.scan(&DONE[..matched], sink);
+        }
+        let (marker, len) = (self.marker, self.len);
+        let reader = &mut self.reader;
+        let ended = self.scanner.finish(&self.tables.event, &mut Visit { reader, sink });
+        if len > MAX_EVENT {
+            // Reported when it passed the cap.
+        } else if is_error {
+            if ended != Ended::Value {
+                self.reader.reset();
+            }
+            sink.event(at, self.reader.error_event());
+        } else if marker == Marker::Done {
+            self.reader.reset();
+            sink.event(at, self.reader.terminal_event());
+        } else {
+            match ended {
+                Ended::Value => sink.event(at, self.reader.event()),
+                Ended::Blank => {}
+                Ended::Broken => sink.degraded(Degraded::Malformed),
+            }
+        }
+        self.scanner.reset();
+        self.reader.reset();
+        self.marker = Marker::Unknown;
+        self.len = 0;
+    }
+}

@@ -1,0 +1,69 @@
+//! Finding the byte that matters next, eight at a time.
+
+const ONES: u64 = 0x0101_0101_0101_0101;
+const HIGHS: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of the first byte of `word` that is below `limit` (at most 0x80), and possibly of later ones.
+#[inline]
+const fn below(word: u64, limit: u64) -> u64 {
+    word.wrapping_sub(ONES.wrapping_mul(limit)) & !word & HIGHS
+}
+
+/// The index of the first byte from `at` on that ends a run of plain string content: `"`, `\` or a control character; else the
+/// length.
+#[inline]
+pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        let quote = below(word ^ (ONES * b'"' as u64), 1);
+        let backslash = below(word ^ (ONES * b'\\' as u64), 1);
+        let hit = quote | backslash | below(word, 0x20);
+        if hit != 0 {
+            return at + hit.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    while let Some(&byte) = bytes.get(at) {
+        if byte == b'"' || byte == b'\\' || byte < 0x20 {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+/// The index of the first bracket, brace or quote from `at` on; else the length.
+#[inline]
+pub(super) fn bracket_or_quote(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        if matches!(byte, b'"' | b'[' | b']' | b'{' | b'}') {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_special_byte_is_found_at_every_place() {
+        for special in [b'"', b'\\', 0x00, 0x0A, 0x1F] {
+            for place in 0..40 {
+                for other in [0x20, 0x21, 0x23, 0x5B, 0x5D, 0x7F, 0x80, 0xA2, 0xDC, 0xFF] {
+                    let mut bytes = [other; 41];
+                    bytes[place] = special;
+                    bytes[40] = b'"';
+                    for from in 0..=place {
+                        assert_eq!(string_end(&bytes, from), place, "{special:#x} among {other:#x} at {place}");
+                    }
+                }
+            }
+        }
+        assert_eq!(string_end(b"plain text of a string", 0), 22);
+        assert_eq!(string_end(b"", 0), 0);
+        assert_eq!(string_end(b"abc", 7), 7);
+    }
+}
