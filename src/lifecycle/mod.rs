@@ -1,6 +1,13 @@
 //! The life of the process as one value that everyone can watch.
 
+mod shutdown;
+pub mod signal;
+mod tracker;
+
 use tokio::sync::watch;
+
+pub use shutdown::{Exit, Shutdown, UnderWay, run};
+pub use tracker::{Tracked, Tracker};
 
 /// Where the process is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
