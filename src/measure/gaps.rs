@@ -10,8 +10,8 @@ pub trait GapSink {
     /// `tokens` ITL samples of `gap_ns / tokens` each, and one inter-chunk sample of `gap_ns`.
     fn gap(&mut self, gap_ns: u64, tokens: u64);
 
-    /// `n` more output tokens than said before. All calls of one request add up to no less than its `output` tokens; a server that
-    /// claims fewer than it sent takes nothing back. `source` is what this share was counted from.
+    /// `n` more output tokens than said before. At the end the record may hold more (never taken back if it holds fewer). `source`
+    /// is what this share was counted from.
     fn tokens(&mut self, n: u64, source: TokenSource);
 }
 

@@ -227,13 +227,12 @@ impl Meter {
         self.terminal || self.choices.all_finished(self.asked_choices)
     }
 
-    /// The exchange is over: the record, and the last correction of the live token counter. `own_status` is the status of the
-    /// proxy's own reply, if it gave one.
-    pub fn finish(mut self, at: Stamp, ending: Ending, own_status: Option<u16>, sink: &mut impl GapSink) -> Record {
+    /// The exchange is over. `own_status` is the status of the proxy's own reply, if it gave one. By how much the record's tokens
+    /// exceed those handed on so far ([`Live::output_tokens`]) is for whoever keeps the counter to add.
+    pub fn finish(mut self, at: Stamp, ending: Ending, own_status: Option<u16>) -> Record {
         let t_end = self.advance(at);
         let outcome = decide(ending, self.status, self.seen(ending));
         let tokens = self.token_counts();
-        self.count(tokens.output.saturating_sub(self.counted), tokens.source, sink);
         Record {
             t0: self.t0,
             t_sent: self.t_sent,

@@ -59,8 +59,10 @@ impl Run {
     }
 
     fn end(self, at: u64, ending: Ending) -> (Record, Heard) {
-        let mut heard = self.heard;
-        let record = self.meter.finish(ms(at), ending, None, &mut heard);
+        let (mut heard, counted) = (self.heard, self.meter.live().output_tokens);
+        let record = self.meter.finish(ms(at), ending, None);
+        // As the aggregates do.
+        heard.tokens(record.tokens.output.saturating_sub(counted), record.tokens.source);
         (record, heard)
     }
 
@@ -275,18 +277,20 @@ fn choices_beyond_the_table_count_but_give_no_gaps() {
 #[test]
 fn a_unary_reply_has_tokens_and_e2e_only() {
     let mut meter = Meter::new(ms(0), ItlBounds::NONE);
-    let mut heard = Heard::default();
     meter.head(ms(1_900), 200, ReplyKind::Whole, false);
     meter.byte(ms(1_950));
     meter.whole(&output(42), true, false);
-    let r = meter.finish(ms(2_000), Ending::Complete, None, &mut heard);
+    let r = meter.finish(ms(2_000), Ending::Complete, None);
     assert_eq!((r.outcome, r.streaming, r.read), (Outcome::Ok, false, true));
     assert_eq!(
         (r.ttft_ns(), r.visible_ttft_ns(), r.decode(), r.stall_ns),
         (None, None, None, None)
     );
     assert_eq!((r.e2e_ns(), r.ttfb_ns()), (2_000 * MS, Some(1_950 * MS)));
-    assert_eq!((r.tokens.output, r.tokens.prompt, heard.by_usage), (42, Some(100), 42));
+    assert_eq!(
+        (r.tokens.output, r.tokens.prompt, r.tokens.source),
+        (42, Some(100), TokenSource::Usage)
+    );
 }
 
 #[test]
@@ -294,7 +298,7 @@ fn a_unary_reply_without_usage_holds_at_least_one_token() {
     let mut meter = Meter::new(ms(0), ItlBounds::NONE);
     meter.head(ms(1), 200, ReplyKind::Whole, false);
     meter.whole(&Usage::default(), true, false);
-    let r = meter.finish(ms(2), Ending::Complete, None, &mut ());
+    let r = meter.finish(ms(2), Ending::Complete, None);
     assert_eq!((r.tokens.output, r.tokens.source), (1, TokenSource::Events));
 }
 

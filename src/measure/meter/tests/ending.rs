@@ -95,7 +95,7 @@ fn an_error_status_leaves_a_streaming_request_a_failed_stream() {
     let mut meter = Meter::new(ms(0), ItlBounds::NONE);
     meter.asked(true, None, false);
     meter.head(ms(10), 500, ReplyKind::Whole, false);
-    let r = meter.finish(ms(20), Ending::Complete, None, &mut ());
+    let r = meter.finish(ms(20), Ending::Complete, None);
     assert_eq!(
         (r.outcome, r.streaming, r.status, r.read),
         (Outcome::UpstreamError, true, Some(500), false)
@@ -105,7 +105,7 @@ fn an_error_status_leaves_a_streaming_request_a_failed_stream() {
 #[test]
 fn the_proxys_own_reply_has_its_status_but_not_its_verdict() {
     let meter = Meter::new(ms(0), ItlBounds::NONE);
-    let r = meter.finish(ms(20), Ending::Unreachable, Some(502), &mut ());
+    let r = meter.finish(ms(20), Ending::Unreachable, Some(502));
     assert_eq!(
         (r.outcome, r.status, r.t_head),
         (Outcome::UpstreamUnreachable, Some(502), None)
