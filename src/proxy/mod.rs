@@ -1,3 +1,69 @@
 //! The data path: client connections in, the upstream's replies out, byte for byte.
+//!
+//! [`accept`] hands each connection to [`serve_connection`]; hyper's server reads heads; `service` observes a request, fits it to
+//! the next hop and sends it; `metered` shows each frame of the reply to the exchange and hands it on as it is. No body is
+//! buffered, no stream moved to another task, nothing added to a message.
+//!
+//! Caps: `limits` of the configuration for connections and heads; 64 KiB of a body for a client that reads slowly; 16 KiB of
+//! informational heads.
 
+mod accept;
+mod client;
+mod connection;
+pub mod counters;
+pub mod error;
+mod head_watch;
+mod headers;
+mod metered;
+mod peek;
+mod service;
+mod sniff;
+mod tunnel;
 pub mod upstream;
+
+use std::sync::Arc;
+
+use self::connection::Servers;
+use self::counters::Counters;
+use self::upstream::Upstream;
+use crate::config::{Config, Limits};
+use crate::lifecycle::{PhaseWatch, UnderWay};
+use crate::observe::Observer;
+
+pub use self::accept::accept;
+pub use self::connection::{ClientStream, serve_connection};
+
+/// What all client connections share.
+#[derive(Debug)]
+pub struct Proxy {
+    observer: Arc<Observer>,
+    upstream: Upstream,
+    servers: Servers,
+    limits: Limits,
+    phase: PhaseWatch,
+    under_way: UnderWay,
+    counters: Arc<Counters>,
+}
+
+impl Proxy {
+    /// `upstream` belongs to the runtime that serves the connections.
+    pub fn new(
+        config: &Config,
+        observer: Arc<Observer>,
+        upstream: Upstream,
+        phase: PhaseWatch,
+        under_way: UnderWay,
+        counters: Arc<Counters>,
+    ) -> Arc<Self> {
+        let servers = Servers::new(config);
+        Arc::new(Self {
+            observer,
+            upstream,
+            servers,
+            limits: config.limits,
+            phase,
+            under_way,
+            counters,
+        })
+    }
+}

@@ -1,0 +1,179 @@
+//! PURE: which header fields go on and which end here. Nothing is ever added.
+//!
+//! Hop-by-hop fields, and those that `Connection` nominates, end at each hop (RFC 9110 7.6.1). A nomination cannot take away a
+//! field that is end-to-end by definition or that others trust: a client must not delete its own `Authorization` or somebody's
+//! `X-Forwarded-For` on the way.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::uri::PathAndQuery;
+use http::{Method, Uri, Version};
+
+use super::error::Refusal;
+
+/// Hop-by-hop by definition. `te` and, for a websocket handshake, `connection` and `upgrade` are handled apart.
+const HOP_BY_HOP: [HeaderName; 5] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Fields that a `Connection` nomination does not remove, besides everything beginning with `x-forwarded-` or `access-control-`.
+const NOT_NOMINABLE: [&str; 36] = [
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "api-key",
+    "authorization",
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-location",
+    "content-range",
+    "content-type",
+    "cookie",
+    "date",
+    "etag",
+    "expect",
+    "expires",
+    "forwarded",
+    "host",
+    "last-modified",
+    "location",
+    "origin",
+    "proxy-authorization",
+    "range",
+    "retry-after",
+    "set-cookie",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "user-agent",
+    "vary",
+    "www-authenticate",
+    "x-api-key",
+    "x-request-id",
+];
+
+/// Makes a client's request head fit for the next hop: origin-form target, one `Host`, end-to-end fields only.
+///
+/// # Errors
+/// When the head is one that must not be forwarded.
+pub(super) fn forward_request(
+    method: &Method,
+    uri: &Uri,
+    version: Version,
+    headers: &mut HeaderMap,
+    upgrade: bool,
+) -> Result<PathAndQuery, Refusal> {
+    if method == Method::CONNECT {
+        return Err(Refusal::Connect);
+    }
+    for coding in headers.get_all(header::TRANSFER_ENCODING) {
+        if !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
+            return Err(Refusal::TransferCoding);
+        }
+    }
+    let target = uri.path_and_query().cloned().ok_or(Refusal::BadTarget)?;
+    if let Some(authority) = uri.authority() {
+        if uri.scheme().is_none() {
+            return Err(Refusal::BadTarget);
+        }
+        // Absolute form, or HTTP/2: the target's authority is the host (RFC 9112 3.2.2), without user information.
+        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        if version < Version::HTTP_2 || !headers.contains_key(header::HOST) {
+            let host = HeaderValue::from_str(host).map_err(|_| Refusal::BadTarget)?;
+            headers.insert(header::HOST, host);
+        }
+    }
+    match headers.get_all(header::HOST).iter().count() {
+        1 => {}
+        0 if version < Version::HTTP_11 => {}
+        _ => return Err(Refusal::Host),
+    }
+    if version >= Version::HTTP_2 {
+        join_cookies(headers);
+    }
+    let trailers = has_token(headers, &header::TE, "trailers");
+    strip(headers, upgrade);
+    if headers.remove(header::TE).is_some() && trailers {
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    }
+    Ok(target)
+}
+
+/// Makes an upstream's response head fit for the client. With both framings in it, chunked wins and the length ends here.
+pub(super) fn forward_response(headers: &mut HeaderMap, upgrade: bool) {
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    strip(headers, upgrade);
+}
+
+/// Whether this is a websocket handshake, the only upgrade that is tunnelled.
+pub(super) fn is_websocket(version: Version, headers: &HeaderMap) -> bool {
+    version == Version::HTTP_11
+        && has_token(headers, &header::CONNECTION, "upgrade")
+        && headers
+            .get(header::UPGRADE)
+            .is_some_and(|v| v.as_bytes().trim_ascii().eq_ignore_ascii_case(b"websocket"))
+}
+
+/// Whether the comma-separated field `name` holds `token`, parameters (`;…`) aside.
+fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+        .filter_map(|item| item.split(|b| *b == b';').next())
+        .any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
+}
+
+fn strip(headers: &mut HeaderMap, upgrade: bool) {
+    // A head without `Connection` nominates nothing: the common case costs no allocation.
+    if headers.contains_key(header::CONNECTION) {
+        let nominated: Vec<HeaderName> = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+            .filter_map(|item| HeaderName::from_bytes(item.trim_ascii()).ok())
+            .filter(|name| is_nominable(name.as_str()))
+            .collect();
+        for name in nominated {
+            if !(upgrade && name == header::UPGRADE) {
+                headers.remove(name);
+            }
+        }
+    }
+    for name in &HOP_BY_HOP {
+        if upgrade && (*name == header::UPGRADE || *name == header::CONNECTION) {
+            continue;
+        }
+        headers.remove(name);
+    }
+    if upgrade {
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+}
+
+fn is_nominable(name: &str) -> bool {
+    !NOT_NOMINABLE.contains(&name) && !name.starts_with("x-forwarded-") && !name.starts_with("access-control-")
+}
+
+/// HTTP/2 may split `Cookie` into several fields; HTTP/1 has one (RFC 9113 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    if headers.get_all(header::COOKIE).iter().nth(1).is_none() {
+        return;
+    }
+    let crumbs: Vec<&[u8]> = headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();
+    if let Ok(joined) = HeaderValue::from_bytes(&crumbs.join(&b"; "[..])) {
+        headers.insert(header::COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+mod tests;

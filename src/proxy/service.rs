@@ -1,0 +1,200 @@
+//! One request: observed, made fit for the next hop, sent, and its reply handed back with a metered body. Never fails: whatever
+//! goes wrong before a head is an answer of the proxy's own.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::upgrade::OnUpgrade;
+
+use super::Proxy;
+use super::client::Client;
+use super::error::{Answer, Refusal};
+use super::metered::{Guards, MeteredBody};
+use super::peek::{PeekBody, UploadState};
+use super::upstream::{self, BodyError, Hooks, SendError};
+use super::{headers, tunnel};
+use crate::clock;
+use crate::measure::Stamp;
+use crate::observe::{Exchange, Overhead, RequestTap};
+
+/// The body of a reply: the upstream's, or one of the proxy's own.
+#[derive(Debug)]
+pub(super) enum ReplyBody {
+    Upstream(MeteredBody<upstream::Body>),
+    Own(Full<Bytes>),
+}
+
+/// Answers `request`, whose head was parsed just now.
+pub(super) fn handle(
+    proxy: &Arc<Proxy>,
+    client: &Arc<Client>,
+    request: Request<Incoming>,
+) -> impl Future<Output = Result<Response<ReplyBody>, Infallible>> + Send + use<> {
+    let t0 = clock::now();
+    let both_framings = client.take_both_framings();
+    let guards = Guards::new(client, &proxy.under_way.requests);
+    let proxy = Arc::clone(proxy);
+    let path = request.uri().path();
+    let exchange = proxy.observer.begin(t0, request.method(), path, request.headers());
+    async move {
+        let handler = Handler {
+            proxy,
+            t0,
+            exchange,
+            guards,
+        };
+        Ok(if both_framings {
+            handler.refuse(&request, Refusal::BothFramings)
+        } else {
+            handler.forward(request).await
+        })
+    }
+}
+
+struct Handler {
+    proxy: Arc<Proxy>,
+    t0: Stamp,
+    exchange: Exchange,
+    guards: Guards,
+}
+
+impl Handler {
+    async fn forward(mut self, mut request: Request<Incoming>) -> Response<ReplyBody> {
+        let version = request.version();
+        if version < Version::HTTP_11 {
+            self.guards.client.mark_old();
+        }
+        let websocket = headers::is_websocket(version, request.headers());
+        let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| websocket);
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        match headers::forward_request(&method, &uri, version, request.headers_mut(), websocket) {
+            Ok(target) => *request.uri_mut() = Uri::from(target),
+            Err(refusal) => return self.refuse(&request, refusal),
+        }
+
+        let tap = self.exchange.request_tap();
+        let upload = Arc::new(UploadState::default());
+        let client = &self.guards.client;
+        let request = request.map(|body| PeekBody::new(body, tap.clone(), Arc::clone(client), Arc::clone(&upload)));
+        let relay = version == Version::HTTP_11;
+        let hooks = Arc::new(RequestHooks {
+            tap,
+            relay,
+            client: Arc::clone(client),
+            proxy: Arc::clone(&self.proxy),
+        });
+        self.exchange.overhead(Overhead::Request, clock::now().since(self.t0));
+
+        match self.proxy.upstream.send(request, hooks).await {
+            Ok(response) => self.reply(response, upgrade),
+            Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into()),
+            Err(error) => self.answer(Answer::from(&error)),
+        }
+    }
+
+    fn reply(mut self, mut response: Response<upstream::Body>, upgrade: Option<OnUpgrade>) -> Response<ReplyBody> {
+        let at = response.body().read_at();
+        let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        self.exchange.head(at, response.status(), response.headers());
+        headers::forward_response(response.headers_mut(), switching && upgrade.is_some());
+        // The client's version is hyper's business; the upstream's own (1.0, 2) must not show.
+        *response.version_mut() = Version::HTTP_11;
+        if switching {
+            let Some(client_side) = upgrade else {
+                return self.answer(Answer::from(&SendError::Malformed(
+                    "101 without a websocket handshake".to_owned(),
+                )));
+            };
+            let server_side = hyper::upgrade::on(&mut response);
+            tokio::spawn(tunnel::run(
+                client_side,
+                server_side,
+                self.exchange,
+                self.guards,
+                self.proxy.phase.clone(),
+            ));
+            return response.map(|_| ReplyBody::Own(Full::default()));
+        }
+        self.exchange.overhead(Overhead::Head, clock::now().since(at));
+        response.map(|body| ReplyBody::Upstream(MeteredBody::new(body, self.exchange, self.guards)))
+    }
+
+    /// Answers a request that is not forwarded, whose body nobody will read.
+    fn refuse(self, request: &Request<Incoming>, refusal: Refusal) -> Response<ReplyBody> {
+        if !request.body().is_end_stream() {
+            self.guards.client.cut_upload();
+        }
+        self.answer(refusal.into())
+    }
+
+    fn answer(mut self, answer: Answer) -> Response<ReplyBody> {
+        tracing::debug!(
+            reason = answer.reason,
+            status = answer.status.as_u16(),
+            "answered by the proxy itself"
+        );
+        self.exchange.answered(clock::now(), answer.status, answer.ending);
+        answer.into_response().map(|bytes| ReplyBody::Own(Full::new(bytes)))
+    }
+}
+
+struct RequestHooks {
+    tap: RequestTap,
+    /// The client can be sent informational replies.
+    relay: bool,
+    client: Arc<Client>,
+    proxy: Arc<Proxy>,
+}
+
+impl Hooks for RequestHooks {
+    fn attempt(&self, _reused: bool) {
+        self.tap.attempt();
+    }
+
+    fn sent(&self, at: Stamp) {
+        self.tap.sent(at);
+    }
+
+    fn informational(&self, status: StatusCode, headers: &HeaderMap) {
+        let mut headers = headers.clone();
+        headers::forward_response(&mut headers, false);
+        if !self.relay || !self.client.inform(status, &headers) {
+            self.proxy.counters.informational_dropped.add();
+        }
+    }
+}
+
+#[warn(clippy::missing_trait_methods)]
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.get_mut() {
+            Self::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Self::Own(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Upstream(body) => body.is_end_stream(),
+            Self::Own(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Upstream(body) => body.size_hint(),
+            Self::Own(body) => body.size_hint(),
+        }
+    }
+}
