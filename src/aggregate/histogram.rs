@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use super::layout::Layout;
+use super::snapshot::{Exemplar, HistogramSnapshot};
 
 /// A sparse copy of cells: (id, count), ascending, only non-empty ones.
 pub type Cells = Vec<(u32, u64)>;
@@ -76,6 +77,13 @@ impl Histogram {
     /// Appends the non-empty cells to `out`, each id raised by `offset`.
     pub fn copy_cells(&self, offset: u32, out: &mut Cells) {
         out.extend(self.touched().map(|(cell, count)| (offset + cell as u32, count)));
+    }
+
+    /// A copy as native and classic buckets, without exemplars.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let mut cells = Cells::new();
+        self.copy_cells(0, &mut cells);
+        histogram_snapshot(&self.layout, &cells, 0, self.sum, Vec::new())
     }
 
     /// The value at `q` by nearest rank, within one cell's width; none when empty.
@@ -162,6 +170,45 @@ impl AtomicHistogram {
             .map(|(cell, count)| (offset + cell as u32, count.load(Ordering::Relaxed)));
         out.extend(loaded.filter(|(_, count)| *count > 0));
     }
+
+    /// A copy as native and classic buckets.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let mut cells = Cells::new();
+        self.copy_cells(0, &mut cells);
+        histogram_snapshot(&self.layout, &cells, 0, self.sum(), Vec::new())
+    }
+}
+
+/// The part of `all` that starts at `offset`, as native and classic buckets.
+pub(super) fn histogram_snapshot(
+    layout: &Layout,
+    all: &[(u32, u64)],
+    offset: u32,
+    sum: u64,
+    exemplars: Vec<Option<Exemplar>>,
+) -> HistogramSnapshot {
+    let start = all.partition_point(|(id, _)| *id < offset);
+    let end = all.partition_point(|(id, _)| *id < offset + layout.cells() as u32);
+    let mut snapshot = HistogramSnapshot {
+        edges: Arc::clone(layout.edges()),
+        counts: vec![0; layout.edges().len() + 1],
+        native: Vec::new(),
+        zero: 0,
+        sum,
+        count: 0,
+        exemplars,
+    };
+    for (id, count) in &all[start..end] {
+        let cell = (id - offset) as usize;
+        snapshot.count += count;
+        snapshot.counts[layout.classic(cell)] += count;
+        match (layout.native(cell), snapshot.native.last_mut()) {
+            (None, _) => snapshot.zero += count,
+            (Some(index), Some((last, in_last))) if *last == index => *in_last += count,
+            (Some(index), _) => snapshot.native.push((index, *count)),
+        }
+    }
+    snapshot
 }
 
 /// The value at `q` by nearest rank over `cells`, whose ids are cells of `layout` and whose counts sum to `count`.

@@ -2,9 +2,8 @@
 //! snapshots. Time is an argument; a scrape reads a [`Snapshot`] and formats it elsewhere.
 //!
 //! ```text
-//! streams --record_itl, record_inter_chunk, add_output_tokens--> Series (atomics)
-//! request end --apply--------------------------------------------> Series (one lock)
-//! ticker --tick--> Steps of every series (windows)        scrape --snapshot--> Snapshot
+//! running streams --GapSink--> Series (atomics)      request end --apply--> Series (one lock)
+//! ticker --tick--> windows of every series           scrape --snapshot--> Snapshot
 //! ```
 //!
 //! Series are never removed: a counter that vanishes and comes back is a reset. Their number is bounded by the label caps and by
@@ -33,7 +32,7 @@ pub use grid::Unit;
 pub use histogram::{AtomicHistogram, Cells, Histogram};
 pub use labels::{OTHER, UNKNOWN};
 pub use layout::Layout;
-pub use scrape::Live;
+pub use scrape::InFlight;
 pub use series::{Finished, Series};
 pub use setup::{LabelPolicy, RouteSetup, Setup, WindowSetup};
 pub use sketch::{Budget, MAX_STREAMS, Sketch};
@@ -146,7 +145,7 @@ impl Aggregates {
     }
 
     /// What a scrape sees at `now`; `live` says what is under way on a series.
-    pub fn snapshot(&self, now: Stamp, mut live: impl FnMut(&Arc<Series>) -> Live) -> Snapshot {
+    pub fn snapshot(&self, now: Stamp, mut live: impl FnMut(&Arc<Series>) -> InFlight) -> Snapshot {
         let clock = lock(&self.clock);
         let mut totals = Vec::new();
         let scraped = self

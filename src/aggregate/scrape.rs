@@ -2,22 +2,19 @@
 
 use std::sync::Arc;
 
-use super::histogram::{Cells, quantile};
-use super::layout::Layout;
+use super::histogram::{Cells, Histogram, histogram_snapshot, quantile};
 use super::lock;
 use super::series::{SKETCHED, Series, SloCounts, State};
 use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, slo_id};
-use super::snapshot::{
-    Exemplar, HistogramSnapshot, Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates,
-};
+use super::snapshot::{Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates};
 use super::window::Clock;
 use crate::measure::{Bound, Excluded, Stamp};
 
 /// What is under way on one series right now; the aggregates only know what has ended.
 #[derive(Clone, Debug, Default)]
-pub struct Live {
+pub struct InFlight {
     /// Requests under way.
-    pub in_flight: u64,
+    pub requests: u64,
     /// Of those, past a bound, by bound.
     pub overdue: Vec<(Bound, u64)>,
     /// Of those, past any bound, by the SLO they would be judged by (index into the route's SLOs).
@@ -30,12 +27,12 @@ pub struct Live {
 type Sketched = Vec<Vec<Option<([u64; 4], u64)>>>;
 
 /// Copies `series`. `totals` is scratch space, all 0 before and after.
-pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: Live, totals: &mut Vec<u64>) -> SeriesSnapshot {
+pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight, totals: &mut Vec<u64>) -> SeriesSnapshot {
     let mut cells = Cells::new();
     let state = lock(&series.state);
     series.copy_cells(&state, &mut cells);
     let sums = Measure::ALL.map(|m| series.sum(&state, m));
-    let class_sums: Vec<u64> = state.by_output.iter().map(super::histogram::Histogram::sum).collect();
+    let class_sums: Vec<u64> = state.by_output.iter().map(Histogram::sum).collect();
     let (requests, slos, exemplars) = (state.requests.clone(), state.slos.clone(), state.exemplars.clone());
     let sketched = ask_sketches(&state, now);
     let (prompt_tokens, good_tokens) = (state.prompt_tokens, state.good_tokens);
@@ -43,11 +40,14 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: Live, tot
 
     let shape = &series.shape;
     let histograms = Measure::ALL.into_iter().zip(exemplars);
-    let histograms = histograms.map(|(m, e)| histogram(shape.layout(m), &cells, shape.offset(m), sums[m.index()], e));
+    let histograms = histograms.map(|(m, e)| histogram_snapshot(shape.layout(m), &cells, shape.offset(m), sums[m.index()], e));
     let classes = OUTPUT_CLASSES.iter().zip(class_sums).enumerate();
     let e2e_by_output = classes.map(|(class, ((label, _), sum))| {
         let layout = shape.layout(Measure::E2e);
-        (*label, histogram(layout, &cells, shape.class_offset(class), sum, Vec::new()))
+        (
+            *label,
+            histogram_snapshot(layout, &cells, shape.class_offset(class), sum, Vec::new()),
+        )
     });
     let mut snapshot = SeriesSnapshot {
         route: Arc::clone(&shape.name),
@@ -67,7 +67,7 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: Live, tot
         rolling: Vec::new(),
         rates: Vec::new(),
         good_tokens,
-        in_flight: live.in_flight,
+        in_flight: live.requests,
         overdue: live.overdue,
         stalled: live.stalled,
     };
@@ -149,32 +149,6 @@ fn window_quantiles(series: &Series, measure: Measure, totals: &[u64]) -> Option
         *value = quantile(layout, &cells, count, q)?;
     }
     Some((values, count))
-}
-
-/// The part of `all` that starts at `offset`, as native and classic buckets.
-fn histogram(layout: &Layout, all: &Cells, offset: u32, sum: u64, exemplars: Vec<Option<Exemplar>>) -> HistogramSnapshot {
-    let start = all.partition_point(|(id, _)| *id < offset);
-    let end = all.partition_point(|(id, _)| *id < offset + layout.cells() as u32);
-    let mut snapshot = HistogramSnapshot {
-        edges: Arc::clone(layout.edges()),
-        counts: vec![0; layout.edges().len() + 1],
-        native: Vec::new(),
-        zero: 0,
-        sum,
-        count: 0,
-        exemplars,
-    };
-    for (id, count) in &all[start..end] {
-        let cell = (id - offset) as usize;
-        snapshot.count += count;
-        snapshot.counts[layout.classic(cell)] += count;
-        match (layout.native(cell), snapshot.native.last_mut()) {
-            (None, _) => snapshot.zero += count,
-            (Some(index), Some((last, in_last))) if *last == index => *in_last += count,
-            (Some(index), _) => snapshot.native.push((index, *count)),
-        }
-    }
-    snapshot
 }
 
 fn slo_snapshot(name: &Arc<str>, counts: &SloCounts) -> SloSnapshot {

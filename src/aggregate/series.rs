@@ -12,7 +12,7 @@ use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, Shape, bounds_
 use super::sketch::{Budget, Sketch};
 use super::snapshot::{Exemplar, Measure, RequestLabels};
 use super::window::Steps;
-use crate::measure::{Bound, Excluded, Judgement, Outcome, Record, Stamp, TokenSource, Verdict};
+use crate::measure::{Bound, Excluded, GapSink, Judgement, Outcome, Record, Slo, Stamp, TokenSource, Verdict};
 
 /// The measures that low-traffic sketches are kept for.
 pub(super) const SKETCHED: [Measure; 3] = [Measure::Ttft, Measure::Tpot, Measure::E2e];
@@ -28,7 +28,7 @@ pub struct Finished<'a> {
     pub api: &'static str,
     /// What the first matching SLO of its route said.
     pub verdict: Option<Verdict>,
-    /// Output tokens already given to [`Series::add_output_tokens`] while it ran.
+    /// Output tokens already given to [`Series::tokens`] while it ran.
     pub tokens_counted: u64,
     /// Trace id and wall-clock seconds of its end; kept as an exemplar when it broke a bound.
     pub trace: Option<(&'a str, f64)>,
@@ -111,18 +111,16 @@ impl Series {
         self.tenant.as_ref()
     }
 
-    /// `tokens` tokens of one event came `gap_ns` after the one before: as many ITL samples of an equal share. No lock.
-    pub fn record_itl(&self, per_token_ns: u64, tokens: u64) {
-        self.itl.record_n(per_token_ns, tokens);
-    }
-
-    /// A token-bearing event came `gap_ns` after the one before in its choice. No lock.
-    pub fn record_inter_chunk(&self, gap_ns: u64) {
+    /// A token-bearing event with `tokens` tokens came `gap_ns` after the one before in its choice. No lock; the first gap of a
+    /// series allocates its histogram.
+    pub fn gap(&self, gap_ns: u64, tokens: u64) {
+        // Rounded up, so that a share is within a bound here exactly when it is without rounding.
+        self.itl.record_n(gap_ns.div_ceil(tokens.max(1)), tokens);
         self.inter_chunk.record(gap_ns);
     }
 
     /// Output tokens seen while a stream runs; say at its end how many ([`Finished::tokens_counted`]). No lock.
-    pub fn add_output_tokens(&self, source: TokenSource, tokens: u64) {
+    pub fn tokens(&self, tokens: u64, source: TokenSource) {
         self.output_tokens[source as usize].fetch_add(tokens, Ordering::Relaxed);
     }
 
@@ -130,7 +128,7 @@ impl Series {
     pub fn apply(&self, finished: &Finished<'_>) {
         let tokens = &finished.record.tokens;
         // Upwards only: a usage below what was seen does not take tokens back.
-        self.add_output_tokens(tokens.source, tokens.output.saturating_sub(finished.tokens_counted));
+        self.tokens(tokens.output.saturating_sub(finished.tokens_counted), tokens.source);
         lock(&self.state).apply(finished);
     }
 
@@ -173,6 +171,16 @@ impl Series {
         for (class, histogram) in state.by_output.iter().enumerate() {
             histogram.copy_cells(self.shape.class_offset(class), cells);
         }
+    }
+}
+
+impl GapSink for &Series {
+    fn gap(&mut self, gap_ns: u64, tokens: u64) {
+        Series::gap(self, gap_ns, tokens);
+    }
+
+    fn tokens(&mut self, n: u64, source: TokenSource) {
+        Series::tokens(self, n, source);
     }
 }
 
@@ -220,7 +228,8 @@ impl State {
             (Measure::Ttft, record.ttft_ns()),
             (Measure::Ttfb, record.ttfb_ns()),
             (Measure::VisibleTtft, record.visible_ttft_ns()),
-            (Measure::Tpot, record.tpot_ns()),
+            // Rounded up, so that the share within a bound is what the verdicts, which do not round, said.
+            (Measure::Tpot, record.decode().map(|(span, tokens)| span.div_ceil(tokens))),
             (Measure::Stall, record.stall_ns),
             (Measure::E2e, Some(record.e2e_ns())),
             (Measure::Upload, record.upload_ns()),
@@ -296,7 +305,7 @@ impl State {
 }
 
 impl SloCounts {
-    fn new(slo: &crate::measure::Slo) -> Self {
+    fn new(slo: &Slo) -> Self {
         let zeros: Vec<_> = bounds_of(slo).map(|b| (b, 0)).collect();
         Self {
             violations: zeros.clone(),
