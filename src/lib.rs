@@ -9,5 +9,6 @@ pub mod lifecycle;
 pub mod measure;
 pub mod observe;
 pub mod proxy;
+pub mod report;
 pub mod route;
 pub mod wire;
