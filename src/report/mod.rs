@@ -1,6 +1,8 @@
 //! PURE: reports as data, then as text, Markdown or JSON.
 
+pub mod explain;
 mod http1;
+mod own;
 pub mod recorded;
 mod table;
 

@@ -1,7 +1,7 @@
 //! Reads recorded streams: what came in which read, and when.
 //!
 //! - *JSON lines*: a `{"meta": {"path": …}}` line, then `{"t_ns": …, "b64": …}` per socket read (nanoseconds since the request
-//!   began, raw HTTP/1.1 bytes with head and chunked framing), then `{"end": "eof" | …}`.
+//!   began, raw HTTP/1.1 bytes with head and chunked framing), then `{"end": "eof" | "client_abort" | …}`.
 //! - *Plain*: the body alone, as `curl -N` prints it. It has no times, so only counts can be explained.
 
 use std::fmt;
@@ -31,6 +31,17 @@ pub struct Recorded {
     pub timed: bool,
     /// Whether the body ended the way HTTP says it should.
     pub complete: bool,
+    /// Whether it was the client that cut it off.
+    pub client_left: bool,
+}
+
+impl Recorded {
+    /// Says what the recording does not: the path of the request, which names the API.
+    pub fn set_path(&mut self, path: &str) {
+        let path = path.split('?').next().unwrap_or(path).to_owned();
+        self.recording.api = api_of(Some(&path), b"");
+        self.path = Some(path);
+    }
 }
 
 /// Why a file is not a recording, where, and what to do.
@@ -82,7 +93,7 @@ pub fn parse(bytes: &[u8]) -> Result<Recorded, RecordedError> {
     let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     match serde_json::from_slice::<Value>(first) {
         Ok(line) if line.get("meta").is_some() || line.get("t_ns").is_some() => capture(bytes),
-        _ if contains(bytes, b"data:") => Ok(plain(bytes)),
+        _ if bytes.starts_with(b"data:") || contains(bytes, b"\ndata:") => Ok(plain(bytes)),
         _ => Err(error(
             None,
             "neither JSON lines with `t_ns` and `b64` nor an event stream with `data:`",
@@ -154,18 +165,23 @@ fn capture(bytes: &[u8]) -> Result<Recorded, RecordedError> {
         return Err(error(None, format!("the body is compressed ({coding})"), mend));
     }
     let body: Vec<u8> = reply.reads.iter().flat_map(|r| r.bytes.iter().copied()).collect();
-    Ok(Recorded {
+    let mut recorded = Recorded {
         status: Some(reply.status),
         content_type: reply.header("content-type").map(str::to_owned),
         complete: reply.complete || (reply.until_close && end.as_deref() == Some("eof")),
+        client_left: end.as_deref() == Some("client_abort"),
         recording: Recording {
-            api: api_of(path.as_deref(), &body),
+            api: api_of(None, &body),
             reads: reply.reads,
             closed_ns: reply.closed_ns,
         },
-        path,
+        path: None,
         timed: true,
-    })
+    };
+    if let Some(path) = path {
+        recorded.set_path(&path);
+    }
+    Ok(recorded)
 }
 
 /// By the path where there is one, else by what the events call themselves.
