@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod aggregate;
+pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod expose;

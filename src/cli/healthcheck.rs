@@ -1,0 +1,123 @@
+//! `goodput-proxy healthcheck`: one `GET /livez` on the admin address, for images that hold nothing but this program.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use super::complain;
+use crate::config::Config;
+
+/// Limit of connecting, and of each read and write.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// How much of the answer is read: its status line fits.
+const MAX_ANSWER: usize = 256;
+
+#[expect(clippy::needless_pass_by_value, reason = "every command takes the configuration over")]
+pub(super) fn run(config: Config) -> ExitCode {
+    let address = reachable(config.admin);
+    match probe(address) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            complain(format_args!("not live at {address}: {why}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The address under which a listener on `admin` is reached from the same host.
+fn reachable(admin: SocketAddr) -> SocketAddr {
+    let ip = match admin.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, admin.port())
+}
+
+/// Whether `GET /livez` answers 200.
+fn probe(address: SocketAddr) -> Result<(), String> {
+    let exchange = || -> std::io::Result<Vec<u8>> {
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.set_write_timeout(Some(TIMEOUT))?;
+        stream.write_all(format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes())?;
+        let mut answer = Vec::with_capacity(MAX_ANSWER);
+        let mut chunk = [0; MAX_ANSWER];
+        while answer.len() < MAX_ANSWER && !answer.contains(&b'\n') {
+            match stream.read(&mut chunk)? {
+                0 => break,
+                read => answer.extend_from_slice(&chunk[..read]),
+            }
+        }
+        Ok(answer)
+    };
+    let answer = exchange().map_err(|error| error.to_string())?;
+    let status = answer
+        .strip_prefix(b"HTTP/1.1 ")
+        .and_then(|rest| rest.get(..3))
+        .and_then(|s| std::str::from_utf8(s).ok());
+    match status {
+        Some("200") => Ok(()),
+        Some(other) => Err(format!("status {}", other.escape_debug())),
+        None => Err("the answer is not HTTP/1.1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    /// Answers one connection with `reply`, handing back what was asked.
+    fn server(reply: &'static str) -> (SocketAddr, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(reply.as_bytes()).unwrap();
+            String::from_utf8(request).unwrap()
+        });
+        (address, asked)
+    }
+
+    #[test]
+    fn a_200_is_live_and_livez_was_asked() {
+        let (address, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(probe(address), Ok(()));
+        let request = format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+        assert_eq!(asked.join().unwrap(), request);
+    }
+
+    #[test]
+    fn everything_else_is_not_live() {
+        for (reply, why) in [
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\n", "status 503"),
+            ("SSH-2.0-OpenSSH\r\n", "the answer is not HTTP/1.1"),
+            ("", "the answer is not HTTP/1.1"),
+        ] {
+            let (address, asked) = server(reply);
+            assert_eq!(probe(address), Err(why.to_owned()));
+            asked.join().unwrap();
+        }
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(probe(closed).unwrap_err().contains("refused"));
+    }
+
+    #[test]
+    fn an_unspecified_address_is_probed_on_loopback() {
+        for (admin, probed) in [
+            ("0.0.0.0:9464", "127.0.0.1:9464"),
+            ("[::]:9464", "[::1]:9464"),
+            ("10.0.0.7:1", "10.0.0.7:1"),
+        ] {
+            assert_eq!(reachable(admin.parse().unwrap()), probed.parse().unwrap());
+        }
+    }
+}

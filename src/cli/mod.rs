@@ -1,0 +1,91 @@
+//! The command line: which command, its flags, and the exit code.
+
+mod args;
+mod check;
+mod healthcheck;
+
+use std::fmt::Display;
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::{Config, Problem, Sources};
+use args::ConfigArgs;
+
+/// Exit code of a usage or configuration error.
+const USAGE: u8 = 2;
+
+const AFTER_HELP: &str = "Every flag is also a key of the configuration file and an environment variable GOODPUT__SECTION__KEY; \
+a flag stands above the environment, the environment above the file.
+
+Exit codes: 0 clean stop, 1 failure at run time, 2 usage or configuration, 130 interrupted twice.";
+
+/// A transparent streaming reverse proxy that measures TTFT, TPOT, ITL, E2E and goodput of live LLM traffic.
+#[derive(Debug, Parser)]
+#[command(name = "goodput-proxy", version, about, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Read the configuration, print every problem, exit 0 or 2
+    Check(ConfigArgs),
+    /// Exit 0 when the local admin endpoint is live (for compose files and exec probes), else 1
+    Healthcheck(ConfigArgs),
+}
+
+/// Runs the command that `arguments` (the program's name first) ask for.
+pub fn main<A>(arguments: impl IntoIterator<Item = A>) -> ExitCode
+where
+    A: Into<std::ffi::OsString> + Clone,
+{
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // A closed pipe is no reason to fail twice.
+            let _ = error.print();
+            return if error.use_stderr() {
+                ExitCode::from(USAGE)
+            } else {
+                ExitCode::SUCCESS
+            };
+        }
+    };
+    match cli.command {
+        Command::Check(args) => with_config(&args, check::run),
+        Command::Healthcheck(args) => with_config(&args, healthcheck::run),
+    }
+}
+
+/// Loads the configuration and goes on with it, or prints every problem.
+fn with_config(args: &ConfigArgs, then: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    let loaded = args.sources(Sources::process_environment()).map_err(|problem| vec![problem]);
+    match loaded.and_then(|sources| Config::load(&sources)) {
+        Ok(config) => then(config),
+        Err(problems) => {
+            report(&problems);
+            ExitCode::from(USAGE)
+        }
+    }
+}
+
+fn report(problems: &[Problem]) {
+    for problem in problems {
+        complain(problem);
+    }
+    let (count, noun) = (problems.len(), if problems.len() == 1 { "problem" } else { "problems" });
+    complain(format_args!("{count} {noun} in the configuration"));
+}
+
+/// One line for people on standard error; a closed one is nobody's loss.
+fn complain(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// One line on standard output.
+fn say(line: impl Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
