@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod explain;
 mod healthcheck;
 
 use std::fmt::Display;
@@ -33,6 +34,8 @@ struct Cli {
 enum Command {
     /// Read the configuration, print every problem, exit 0 or 2
     Check(ConfigArgs),
+    /// Replay a recorded stream under every definition: each tool's TTFT, TPOT or ITL, E2E and n, with the formulas
+    Explain(explain::ExplainArgs),
     /// Exit 0 when the local admin endpoint is live (for compose files and exec probes), else 1
     Healthcheck(ConfigArgs),
 }
@@ -56,6 +59,7 @@ where
     };
     match cli.command {
         Command::Check(args) => with_config(&args, check::run),
+        Command::Explain(args) => explain::run(&args),
         Command::Healthcheck(args) => with_config(&args, healthcheck::run),
     }
 }
