@@ -39,7 +39,7 @@ impl ProxyStats {
     /// Family, value of its only label if it has one, and number.
     pub(super) fn numbers(&self) -> [(&'static str, Option<&'static str>, u64); 11] {
         [
-            ("goodput_proxy_connections", None, self.connections_open),
+            ("goodput_proxy_open_connections", None, self.connections_open),
             ("goodput_proxy_connections_total", None, self.connections),
             ("goodput_proxy_accept_errors_total", None, self.accept_errors),
             ("goodput_proxy_header_timeouts_total", None, self.header_timeouts),

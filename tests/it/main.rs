@@ -1,4 +1,5 @@
 //! One integration binary: links once.
 #![allow(missing_docs)]
 
+mod exposition;
 mod profiles;

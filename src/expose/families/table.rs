@@ -270,7 +270,7 @@ pub static FAMILIES: &[FamilyDef] = &[
         "1 while the readiness probe answers 200; 0 while starting or draining.",
     )),
     process(gauge(
-        "goodput_proxy_connections",
+        "goodput_proxy_open_connections",
         "",
         &[],
         "Client connections open on the traffic port.",

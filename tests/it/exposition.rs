@@ -1,0 +1,367 @@
+//! What a scrape says: golden texts, the table of families, a linter's checks, and that all formats tell the same numbers.
+
+mod parser;
+mod scripted;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use goodput_proxy::aggregate::{SeriesSnapshot, Snapshot};
+use goodput_proxy::expose::families::{FAMILIES, FamilyDef, Kind};
+use goodput_proxy::expose::protobuf::wire;
+use goodput_proxy::expose::{Format, ProxyStats, render};
+use prost::Message;
+
+use parser::{Line, Parsed, lint, parse};
+use scripted::{AWKWARD, model, series, slo_window, snapshot, with_tenants};
+
+fn text(snapshot: Snapshot, format: Format) -> String {
+    String::from_utf8(render(&model(snapshot), format).expect("rendered")).expect("text")
+}
+
+fn family<'a>(parsed: &'a [Parsed], name: &str) -> Option<&'a Parsed> {
+    parsed.iter().find(|family| family.name == name)
+}
+
+/// The sample `name` of which these labels, among others, hold.
+fn value(parsed: &[Parsed], name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    let matches = |line: &&Line| line.name == name && labels.iter().all(|(key, value)| line.label(key) == *value);
+    parsed
+        .iter()
+        .flat_map(|family| &family.samples)
+        .find(matches)
+        .map(|line| line.value)
+}
+
+#[test]
+fn the_text_is_the_golden_text() {
+    let golden = include_str!("../fixtures/exposition/metrics.txt").replace("{VERSION}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(snapshot(), Format::Text), golden);
+}
+
+#[test]
+fn the_openmetrics_text_is_the_golden_text() {
+    let golden = include_str!("../fixtures/exposition/openmetrics.txt").replace("{VERSION}", env!("CARGO_PKG_VERSION"));
+    assert_eq!(text(snapshot(), Format::OpenMetrics), golden);
+}
+
+#[test]
+fn every_family_of_the_table_appears_with_exactly_its_labels() {
+    for (snapshot, tenant) in [(snapshot(), false), (with_tenants(), true)] {
+        let parsed = parse(&text(snapshot, Format::Text));
+        let names: Vec<_> = parsed.iter().map(|family| family.name.as_str()).collect();
+        assert_eq!(names, FAMILIES.iter().map(|def| def.name).collect::<Vec<_>>());
+        for (family, def) in parsed.iter().zip(FAMILIES) {
+            assert_eq!(
+                (family.kind.as_str(), family.help.as_str()),
+                (def.kind.name(), def.help),
+                "{}",
+                def.name
+            );
+            for line in &family.samples {
+                assert_eq!(
+                    line.labels.keys().map(String::as_str).collect::<BTreeSet<_>>(),
+                    labels_of(def, line, tenant),
+                    "{line:?}"
+                );
+            }
+        }
+    }
+}
+
+fn labels_of(def: &FamilyDef, line: &Line, tenant: bool) -> BTreeSet<&'static str> {
+    let bucket = line.name.ends_with("_bucket").then_some("le");
+    def.label_names(tenant).into_iter().chain(bucket).collect()
+}
+
+#[test]
+fn a_linter_finds_nothing_in_either_text() {
+    for make in [snapshot, with_tenants, Snapshot::default] {
+        lint(&parse(&text(make(), Format::Text)));
+        lint(&parse(&text(make(), Format::OpenMetrics)));
+    }
+}
+
+#[test]
+fn an_awkward_model_name_survives_every_format() {
+    for format in [Format::Text, Format::OpenMetrics] {
+        let parsed = parse(&text(snapshot(), format));
+        assert_eq!(
+            value(&parsed, "goodput_in_flight", &[("model", AWKWARD), ("route", "chat")]),
+            Some(5.0)
+        );
+    }
+    let decoded = decode(&snapshot());
+    let in_flight = decoded.iter().find(|f| f.name == "goodput_in_flight").expect("in flight");
+    assert!(
+        in_flight.metric[0]
+            .label
+            .iter()
+            .any(|pair| pair.name == "model" && pair.value == AWKWARD)
+    );
+}
+
+#[test]
+fn an_empty_window_has_no_sample_and_nothing_is_ever_nan() {
+    let mut idle = series("chat", "m");
+    idle.rolling.clear();
+    idle.slos[0].windows = vec![slo_window("1m", 0, 0, 0)];
+    let text = text(
+        Snapshot {
+            series: vec![idle],
+            ..Snapshot::default()
+        },
+        Format::Text,
+    );
+    assert!(!text.contains("NaN") && !text.contains(" inf"), "{text}");
+    let parsed = parse(&text);
+    for name in [
+        "goodput_ratio",
+        "goodput_rate",
+        "goodput_good_tokens_rate",
+        "goodput_rolling_seconds",
+    ] {
+        assert!(family(&parsed, name).is_none(), "{name} has no data");
+    }
+    assert_eq!(value(&parsed, "goodput_ttfb_seconds_count", &[]), Some(0.0));
+}
+
+#[test]
+fn a_backend_that_hangs_shows_as_goodput_0_and_not_as_silence() {
+    let mut hung = series("chat", "m");
+    hung.slos[0].windows = vec![slo_window("1m", 0, 0, 3)];
+    let parsed = parse(&text(
+        Snapshot {
+            series: vec![hung],
+            ..Snapshot::default()
+        },
+        Format::Text,
+    ));
+    assert_eq!(
+        value(&parsed, "goodput_ratio", &[("slo", "short"), ("window", "1m")]),
+        Some(0.0)
+    );
+    assert_eq!(
+        value(&parsed, "goodput_rate", &[("slo", "short"), ("window", "1m")]),
+        Some(0.0)
+    );
+}
+
+#[test]
+fn a_window_that_has_just_begun_gives_a_ratio_but_no_rate() {
+    let mut young = series("chat", "m");
+    young.slos[0].windows[0].seconds = 0.0;
+    let parsed = parse(&text(
+        Snapshot {
+            series: vec![young],
+            ..Snapshot::default()
+        },
+        Format::Text,
+    ));
+    assert_eq!(value(&parsed, "goodput_ratio", &[("window", "1m")]), Some(0.5));
+    assert!(family(&parsed, "goodput_rate").is_none());
+}
+
+#[test]
+fn known_children_exist_at_0() {
+    let parsed = parse(&text(snapshot(), Format::Text));
+    assert_eq!(
+        value(&parsed, "goodput_requests_total", &[("outcome", "upstream_error")]),
+        Some(0.0)
+    );
+    assert_eq!(
+        value(&parsed, "goodput_tap_degraded_total", &[("reason", "panic")]),
+        Some(0.0)
+    );
+}
+
+#[test]
+fn evaluated_good_and_bad_have_equal_label_sets() {
+    let parsed = parse(&text(with_tenants(), Format::Text));
+    let labels = |name| {
+        family(&parsed, name)
+            .expect(name)
+            .samples
+            .iter()
+            .map(|line| line.labels.clone())
+            .collect::<BTreeSet<_>>()
+    };
+    let evaluated = labels("goodput_slo_evaluated_total");
+    assert_eq!(evaluated.len(), 2);
+    assert_eq!(
+        (&evaluated, &evaluated),
+        (&labels("goodput_slo_good_total"), &labels("goodput_slo_bad_total"))
+    );
+}
+
+#[test]
+fn openmetrics_ends_once_names_units_and_has_exemplars_where_text_has_none() {
+    let (open, plain) = (text(snapshot(), Format::OpenMetrics), text(snapshot(), Format::Text));
+    assert!(open.ends_with("\n# EOF\n") && open.matches("# EOF").count() == 1);
+    let parsed = parse(&open);
+    let names: BTreeSet<_> = parsed.iter().map(|family| family.name.as_str()).collect();
+    assert_eq!(names.len(), parsed.len(), "family names are unique");
+    assert_eq!(family(&parsed, "goodput_ttft_seconds").expect("ttft").unit, "seconds");
+    assert!(
+        parsed
+            .iter()
+            .all(|family| family.unit.is_empty() || family.name.ends_with(&format!("_{}", family.unit)))
+    );
+    let exemplars: Vec<_> = parsed
+        .iter()
+        .flat_map(|f| &f.samples)
+        .filter_map(|line| line.exemplar.as_deref())
+        .collect();
+    assert_eq!(
+        exemplars,
+        ["{trace_id=\"4bf92f3577b34da6a3ce929d0e0e4736\"} 0.3 1700000000.250"]
+    );
+    assert!(!plain.contains("# EOF") && !plain.contains("# UNIT") && !plain.contains("trace_id"));
+}
+
+#[test]
+fn all_formats_tell_the_same_numbers() {
+    let flat = |format| {
+        let parsed = parse(&text(snapshot(), format));
+        let lines = parsed.into_iter().flat_map(|family| family.samples);
+        lines
+            .map(|line| ((line.name, numbers_in_labels(line.labels)), line.value))
+            .collect::<BTreeMap<_, _>>()
+    };
+    let plain = flat(Format::Text);
+    assert_eq!(plain, flat(Format::OpenMetrics));
+
+    let mut decoded = BTreeMap::new();
+    for family in decode(&snapshot()) {
+        let def = FAMILIES.iter().find(|def| def.name == family.name).expect("a row");
+        assert_eq!((family.help.as_str(), family.unit.as_str()), (def.help, def.unit));
+        for metric in &family.metric {
+            let labels: BTreeMap<_, _> = metric
+                .label
+                .iter()
+                .map(|pair| (pair.name.clone(), pair.value.clone()))
+                .collect();
+            let mut put = |name: String, le: Option<f64>, value: f64| {
+                let le = le.map(|le| ("le".to_owned(), le.to_string()));
+                let labels = numbers_in_labels(labels.clone().into_iter().chain(le).collect());
+                assert_eq!(decoded.insert((name, labels), value), None);
+            };
+            match def.kind {
+                Kind::Counter => put(family.name.clone(), None, metric.counter.expect("a counter").value),
+                Kind::Gauge => put(family.name.clone(), None, metric.gauge.expect("a gauge").value),
+                Kind::Histogram => {
+                    let h = metric.histogram.as_ref().expect("a histogram");
+                    put(format!("{}_sum", family.name), None, h.sample_sum);
+                    put(format!("{}_count", family.name), None, h.sample_count as f64);
+                    for bucket in &h.bucket {
+                        put(
+                            format!("{}_bucket", family.name),
+                            Some(bucket.upper_bound),
+                            bucket.cumulative_count as f64,
+                        );
+                    }
+                }
+            }
+        }
+    }
+    assert_eq!(decoded, plain);
+}
+
+/// `le` as the formats may write it differently (`1`, `1.0`).
+fn numbers_in_labels(mut labels: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    if let Some(le) = labels.get_mut("le") {
+        *le = le.parse::<f64>().expect("an edge").to_string();
+    }
+    labels
+}
+
+fn decode(snapshot: &Snapshot) -> Vec<wire::MetricFamily> {
+    let bytes = render(&model(snapshot.clone()), Format::Protobuf).expect("rendered");
+    let (mut rest, mut out) = (&*bytes, Vec::new());
+    while !rest.is_empty() {
+        out.push(wire::MetricFamily::decode_length_delimited(&mut rest).expect("a message"));
+    }
+    out
+}
+
+/// Native buckets as (index, count) again.
+fn native(h: &wire::Histogram) -> Vec<(i32, i64)> {
+    let (mut out, mut index, mut count, mut deltas) = (Vec::new(), 0, 0, h.positive_delta.iter());
+    for span in &h.positive_span {
+        index += span.offset;
+        for _ in 0..span.length {
+            count += deltas.next().expect("a delta for every bucket");
+            out.push((index, count));
+            index += 1;
+        }
+    }
+    assert_eq!(deltas.next(), None);
+    out.retain(|(_, count)| *count > 0);
+    out
+}
+
+#[test]
+fn native_buckets_come_with_the_classic_ones() {
+    let snapshot = snapshot();
+    let expected = &snapshot.series[0].histograms[0];
+    let decoded = decode(&snapshot);
+    let ttft = decoded
+        .iter()
+        .find(|family| family.name == "goodput_ttft_seconds")
+        .expect("ttft");
+    let h = ttft.metric[0].histogram.as_ref().expect("a histogram");
+    assert_eq!((h.schema, h.zero_count, h.sample_count, h.bucket.len()), (5, 1, 4, 3));
+    assert_eq!(
+        native(h),
+        expected
+            .native
+            .iter()
+            .map(|(index, count)| (*index, *count as i64))
+            .collect::<Vec<_>>()
+    );
+    // 300 ms: log2(0.3) * 32 = -55.6, so the bucket that ends at 2^(-55/32).
+    assert_eq!(native(h).last(), Some(&(-55, 1)));
+    assert!(h.zero_threshold > 0.0 && h.zero_threshold < 1e-30);
+    let exemplar = h.bucket[2].exemplar.as_ref().expect("an exemplar");
+    assert_eq!((exemplar.value, &h.exemplars), (0.3, &vec![exemplar.clone()]));
+    assert_eq!(
+        exemplar.timestamp,
+        Some(wire::Timestamp {
+            seconds: 1_700_000_000,
+            nanos: 250_000_000
+        })
+    );
+}
+
+#[test]
+fn an_empty_histogram_is_still_a_native_one() {
+    let decoded = decode(&snapshot());
+    let stall = decoded
+        .iter()
+        .find(|family| family.name == "goodput_stall_seconds")
+        .expect("stall");
+    let h = stall.metric[0].histogram.as_ref().expect("a histogram");
+    assert_eq!((h.sample_count, h.positive_span.len(), h.schema), (0, 0, 5));
+    assert!(h.zero_threshold > 0.0);
+}
+
+#[test]
+fn at_the_very_start_the_process_already_tells_about_itself() {
+    let start = goodput_proxy::expose::Model::build(
+        Snapshot {
+            series: vec![SeriesSnapshot::default()],
+            ..Snapshot::default()
+        },
+        ProxyStats::default(),
+        &scripted::reference(),
+        false,
+        &scripted::process(),
+    );
+    let parsed = parse(&String::from_utf8(render(&start, Format::Text).expect("rendered")).expect("text"));
+    lint(&parsed);
+    assert_eq!(value(&parsed, "goodput_proxy_ready", &[]), Some(0.0));
+    assert_eq!(
+        value(&parsed, "goodput_slo_objective_ratio", &[("route", "chat"), ("slo", "short")]),
+        Some(0.99)
+    );
+    assert_eq!(value(&parsed, "goodput_build_info", &[("profile", "goodput")]), Some(1.0));
+}
