@@ -56,25 +56,11 @@ impl Exchange {
     /// The proxy held a ready frame back from the upstream since the client was not taking more.
     pub fn client_limited(&mut self) {}
 
-    /// The proxy itself kept something for `nanos`: its own overhead, see [`Overhead`].
-    pub fn overhead(&mut self, _what: Overhead, _nanos: u64) {}
-
     /// The exchange ended. The first call counts, later ones do nothing.
     pub fn finish(&mut self, _at: Stamp, _ending: Ending) {}
 
     /// The proxy answered by itself with `status` for `reason`; `ending` says whose fault it was.
     pub fn answered(&mut self, _at: Stamp, _status: StatusCode, _ending: Ending) {}
-}
-
-/// Where the proxy adds time of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overhead {
-    /// Request head parsed to the first attempt at the upstream.
-    Request,
-    /// Response head received to handed to the client's connection.
-    Head,
-    /// One read's worth of response body, read to handed to the client's connection.
-    Chunk,
 }
 
 /// The request body's side of an [`Exchange`].

@@ -20,11 +20,12 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::task::coop;
 
 use super::client::{Client, UnderWay};
+use super::counters::Counters;
 use super::upstream;
 use crate::clock;
 use crate::lifecycle::{Tracked, Tracker};
 use crate::measure::{Ending, Stamp};
-use crate::observe::{Exchange, Overhead};
+use crate::observe::Exchange;
 
 /// Body bytes that count as one step of a task (a task has 128 between two yields).
 const BYTES_PER_UNIT: usize = 16 * 1024;
@@ -79,10 +80,11 @@ pub(super) struct MeteredBody<B: Body> {
     failed: Option<B::Error>,
     yielded: bool,
     guards: Guards,
+    counters: Arc<Counters>,
 }
 
 impl<B: Stamped> MeteredBody<B> {
-    pub(super) fn new(body: B, exchange: Exchange, guards: Guards) -> Self {
+    pub(super) fn new(body: B, exchange: Exchange, guards: Guards, counters: Arc<Counters>) -> Self {
         let mut this = Self {
             body,
             exchange: Some(exchange),
@@ -90,6 +92,7 @@ impl<B: Stamped> MeteredBody<B> {
             failed: None,
             yielded: false,
             guards,
+            counters,
         };
         if this.body.is_end_stream() {
             this.finish(clock::now(), Ending::Complete);
@@ -113,7 +116,7 @@ impl<B: Stamped> MeteredBody<B> {
             self.finish(at, Ending::Complete);
         } else {
             let now = clock::now();
-            exchange.overhead(Overhead::Chunk, now.since(at));
+            self.counters.overhead_chunk.record(now.since(at));
             self.handed = Some(now);
         }
     }

@@ -23,7 +23,7 @@ use super::upstream::{self, BodyError, Hooks, SendError};
 use super::{headers, tunnel};
 use crate::clock;
 use crate::measure::Stamp;
-use crate::observe::{Exchange, Overhead, RequestTap};
+use crate::observe::{Exchange, RequestTap};
 
 /// The body of a reply: the upstream's, or one of the proxy's own.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ struct Handler {
 }
 
 impl Handler {
-    async fn forward(mut self, mut request: Request<Incoming>) -> Response<ReplyBody> {
+    async fn forward(self, mut request: Request<Incoming>) -> Response<ReplyBody> {
         let version = request.version();
         if version < Version::HTTP_11 {
             self.guards.client.mark_old();
@@ -91,16 +91,22 @@ impl Handler {
             client: Arc::clone(client),
             proxy: Arc::clone(&self.proxy),
         });
-        self.exchange.overhead(Overhead::Request, clock::now().since(self.t0));
+        let spent = clock::now().since(self.t0);
 
         match self.proxy.upstream.send(request, hooks).await {
-            Ok(response) => self.reply(response, upgrade),
+            Ok(response) => self.reply(response, upgrade, spent),
             Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into()),
-            Err(error) => self.answer(Answer::from(&error)),
+            Err(error) => {
+                if matches!(error, SendError::Unreachable(_)) {
+                    self.proxy.counters.upstream_connect_errors.add();
+                }
+                self.answer(Answer::from(&error))
+            }
         }
     }
 
-    fn reply(mut self, mut response: Response<upstream::Body>, upgrade: Option<OnUpgrade>) -> Response<ReplyBody> {
+    /// `spent`: what the request itself cost, ns.
+    fn reply(mut self, mut response: Response<upstream::Body>, upgrade: Option<OnUpgrade>, spent: u64) -> Response<ReplyBody> {
         let at = response.body().read_at();
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.exchange.head(at, response.status(), response.headers());
@@ -113,6 +119,7 @@ impl Handler {
                     "101 without a websocket handshake".to_owned(),
                 )));
             };
+            self.proxy.counters.upgrades.add();
             let server_side = hyper::upgrade::on(&mut response);
             tokio::spawn(tunnel::run(
                 client_side,
@@ -123,8 +130,9 @@ impl Handler {
             ));
             return response.map(|_| ReplyBody::Own(Full::default()));
         }
-        self.exchange.overhead(Overhead::Head, clock::now().since(at));
-        response.map(|body| ReplyBody::Upstream(MeteredBody::new(body, self.exchange, self.guards)))
+        self.proxy.counters.overhead_request.record(spent + clock::now().since(at));
+        let counters = Arc::clone(&self.proxy.counters);
+        response.map(|body| ReplyBody::Upstream(MeteredBody::new(body, self.exchange, self.guards, counters)))
     }
 
     /// Answers a request that is not forwarded, whose body nobody will read.
@@ -132,6 +140,7 @@ impl Handler {
         if !request.body().is_end_stream() {
             self.guards.client.cut_upload();
         }
+        self.proxy.counters.heads_malformed.add();
         self.answer(refusal.into())
     }
 
@@ -155,8 +164,12 @@ struct RequestHooks {
 }
 
 impl Hooks for RequestHooks {
-    fn attempt(&self, _reused: bool) {
+    fn attempt(&self, reused: bool) {
         self.tap.attempt();
+        self.proxy.counters.upstream_attempts.add();
+        if !reused {
+            self.proxy.counters.upstream_connects.add();
+        }
     }
 
     fn sent(&self, at: Stamp) {
