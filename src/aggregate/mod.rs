@@ -196,3 +196,6 @@ fn known(labels: &LabelMap) -> Vec<LabelId> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests;

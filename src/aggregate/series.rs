@@ -12,7 +12,7 @@ use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, Shape, bounds_
 use super::sketch::{Budget, Sketch};
 use super::snapshot::{Exemplar, Measure, RequestLabels};
 use super::window::Steps;
-use crate::measure::{Bound, Excluded, GapSink, Judgement, Outcome, Record, Slo, Stamp, TokenSource, Verdict};
+use crate::measure::{Bound, Excluded, GapSink, Judgement, Outcome, Record, Slo, Stamp, TokenCounts, TokenSource, Verdict};
 
 /// The measures that low-traffic sketches are kept for.
 pub(super) const SKETCHED: [Measure; 3] = [Measure::Ttft, Measure::Tpot, Measure::E2e];
@@ -126,9 +126,10 @@ impl Series {
 
     /// Counts a finished request. Takes the series' lock once.
     pub fn apply(&self, finished: &Finished<'_>) {
-        let tokens = &finished.record.tokens;
-        // Upwards only: a usage below what was seen does not take tokens back.
-        self.tokens(tokens.output.saturating_sub(finished.tokens_counted), tokens.source);
+        if let Some(tokens) = counted(finished.record) {
+            // Upwards only: a usage below what was seen does not take tokens back.
+            self.tokens(tokens.output.saturating_sub(finished.tokens_counted), tokens.source);
+        }
         lock(&self.state).apply(finished);
     }
 
@@ -219,9 +220,9 @@ impl State {
             streaming: record.streaming,
             outcome: record.outcome,
         });
-        let tokens = record.tokens;
-        let output = (tokens.output > 0).then_some(tokens.output);
-        self.prompt_tokens += tokens.prompt.unwrap_or(0);
+        let tokens = counted(record);
+        let (output, prompt) = (tokens.map(|t| t.output), tokens.and_then(|t| t.prompt));
+        self.prompt_tokens += prompt.unwrap_or(0);
         let broke = finished.verdict.is_some_and(|v| !v.broken().is_empty());
         let trace = finished.trace.filter(|(id, _)| broke && id.len() <= MAX_TRACE_ID);
         for (measure, value) in [
@@ -233,7 +234,7 @@ impl State {
             (Measure::Stall, record.stall_ns),
             (Measure::E2e, Some(record.e2e_ns())),
             (Measure::Upload, record.upload_ns()),
-            (Measure::PromptTokens, tokens.prompt),
+            (Measure::PromptTokens, prompt),
             (Measure::OutputTokens, output),
         ] {
             if let Some(value) = value {
@@ -248,7 +249,7 @@ impl State {
             self.by_output[class].record(record.e2e_ns());
         }
         if let Some(verdict) = finished.verdict {
-            self.judge(verdict, tokens.output);
+            self.judge(verdict, output.unwrap_or(0));
         }
     }
 
@@ -313,6 +314,11 @@ impl SloCounts {
             ..Self::default()
         }
     }
+}
+
+/// The tokens of a reply that was read; of any other they are unknown, not 0.
+fn counted(record: &Record) -> Option<&TokenCounts> {
+    record.read.then_some(&record.tokens)
 }
 
 fn count_bound(counts: &mut Vec<(Bound, u64)>, bound: Bound) {
