@@ -1,1 +1,3 @@
-fn main() {}
+//! Property tests: parts of the pure ring against slow, obvious models.
+
+mod aggregate;
