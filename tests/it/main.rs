@@ -2,4 +2,5 @@
 #![allow(missing_docs)]
 
 mod exposition;
+mod formats;
 mod profiles;
