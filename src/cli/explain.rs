@@ -10,7 +10,7 @@ use crate::report::{Format, explain, recorded};
 /// Flags of `explain`.
 #[derive(clap::Args, Debug)]
 pub(super) struct ExplainArgs {
-    /// The recording: JSON lines with `t_ns` and `b64`, or a plain event stream (then only n). `-` reads standard input
+    /// The recording: JSON lines with `t_ns` and `b64`, a `.stream` file, or a plain event stream (then only n). `-` reads standard input
     #[arg(value_name = "STREAM")]
     stream: PathBuf,
     /// One profile instead of all

@@ -119,8 +119,8 @@ fn headline(recorded: &Recorded) -> String {
     let recording = &recorded.recording;
     let bytes: usize = recording.reads.iter().map(|r| r.bytes.len()).sum();
     let path = recorded.path.as_deref().unwrap_or(match recording.api {
-        Api::Chat => "chat stream",
-        Api::Completions => "completions stream",
+        Api::Chat => "taken for a chat stream (--path says otherwise)",
+        Api::Completions => "taken for a completions stream (--path says otherwise)",
     });
     let status = recorded.status.map(|s| format!(", status {s}")).unwrap_or_default();
     let cut = if recorded.complete { "" } else { ", cut off" };

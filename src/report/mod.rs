@@ -4,6 +4,7 @@ pub mod explain;
 mod http1;
 mod own;
 pub mod recorded;
+mod stream_file;
 mod table;
 
 pub use table::{Align, Format, Table};

@@ -2,6 +2,7 @@
 //!
 //! - *JSON lines*: a `{"meta": {"path": …}}` line, then `{"t_ns": …, "b64": …}` per socket read (nanoseconds since the request
 //!   began, raw HTTP/1.1 bytes with head and chunked framing), then `{"end": "eof" | "client_abort" | …}`.
+//! - *`.stream`*: this project's fixtures, see [`super::stream_file`].
 //! - *Plain*: the body alone, as `curl -N` prints it. It has no times, so only counts can be explained.
 
 use std::fmt;
@@ -10,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::http1;
+use super::{http1, stream_file};
 use crate::measure::profile::{Api, Read, Recording};
 
 /// The largest recording that is read, bytes.
@@ -38,9 +39,26 @@ pub struct Recorded {
 impl Recorded {
     /// Says what the recording does not: the path of the request, which names the API.
     pub fn set_path(&mut self, path: &str) {
-        let path = path.split('?').next().unwrap_or(path).to_owned();
-        self.recording.api = api_of(Some(&path), b"");
-        self.path = Some(path);
+        let path = path.split('?').next().unwrap_or(path);
+        self.recording.api = match path.ends_with("/completions") && !path.ends_with("/chat/completions") {
+            true => Api::Completions,
+            false => Api::Chat,
+        };
+        self.path = Some(path.to_owned());
+    }
+
+    /// By the path where there is one, else by what the events call themselves.
+    pub(super) fn settle_api(&mut self, path: Option<&str>) {
+        if let Some(path) = path {
+            self.set_path(path);
+        } else if self
+            .recording
+            .reads
+            .iter()
+            .any(|r| contains(&r.bytes, b"\"text_completion\""))
+        {
+            self.recording.api = Api::Completions;
+        }
     }
 }
 
@@ -66,7 +84,7 @@ impl fmt::Display for RecordedError {
 
 impl std::error::Error for RecordedError {}
 
-fn error(line: Option<usize>, what: impl Into<String>, mend: &'static str) -> RecordedError {
+pub(super) fn error(line: Option<usize>, what: impl Into<String>, mend: &'static str) -> RecordedError {
     RecordedError {
         line,
         what: what.into(),
@@ -93,10 +111,11 @@ pub fn parse(bytes: &[u8]) -> Result<Recorded, RecordedError> {
     let first = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
     match serde_json::from_slice::<Value>(first) {
         Ok(line) if line.get("meta").is_some() || line.get("t_ns").is_some() => capture(bytes),
+        _ if stream_file::is_one(bytes) => stream_file::parse(bytes),
         _ if bytes.starts_with(b"data:") || contains(bytes, b"\ndata:") => Ok(plain(bytes)),
         _ => Err(error(
             None,
-            "neither JSON lines with `t_ns` and `b64` nor an event stream with `data:`",
+            "neither JSON lines with `t_ns` and `b64`, nor a `.stream` file, nor an event stream with `data:`",
             "give a recording of a streamed reply",
         )),
     }
@@ -104,18 +123,19 @@ pub fn parse(bytes: &[u8]) -> Result<Recorded, RecordedError> {
 
 fn plain(bytes: &[u8]) -> Recorded {
     let recording = Recording {
-        api: api_of(None, bytes),
         reads: vec![Read {
             at_ns: 0,
             bytes: bytes.to_vec(),
         }],
-        closed_ns: 0,
+        ..Recording::default()
     };
-    Recorded {
+    let mut recorded = Recorded {
         recording,
         complete: true,
         ..Recorded::default()
-    }
+    };
+    recorded.settle_api(None);
+    recorded
 }
 
 fn capture(bytes: &[u8]) -> Result<Recorded, RecordedError> {
@@ -164,33 +184,21 @@ fn capture(bytes: &[u8]) -> Result<Recorded, RecordedError> {
         let mend = "record it with `accept-encoding: identity`";
         return Err(error(None, format!("the body is compressed ({coding})"), mend));
     }
-    let body: Vec<u8> = reply.reads.iter().flat_map(|r| r.bytes.iter().copied()).collect();
     let mut recorded = Recorded {
         status: Some(reply.status),
         content_type: reply.header("content-type").map(str::to_owned),
         complete: reply.complete || (reply.until_close && end.as_deref() == Some("eof")),
         client_left: end.as_deref() == Some("client_abort"),
         recording: Recording {
-            api: api_of(None, &body),
+            api: Api::default(),
             reads: reply.reads,
             closed_ns: reply.closed_ns,
         },
         path: None,
         timed: true,
     };
-    if let Some(path) = path {
-        recorded.set_path(&path);
-    }
+    recorded.settle_api(path.as_deref());
     Ok(recorded)
-}
-
-/// By the path where there is one, else by what the events call themselves.
-fn api_of(path: Option<&str>, body: &[u8]) -> Api {
-    let completions = match path {
-        Some(path) => path.ends_with("/completions") && !path.ends_with("/chat/completions"),
-        None => contains(body, b"\"text_completion\""),
-    };
-    if completions { Api::Completions } else { Api::Chat }
 }
 
 fn contains(bytes: &[u8], what: &[u8]) -> bool {
