@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod aggregate;
+pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
@@ -12,4 +13,5 @@ pub mod observe;
 pub mod proxy;
 pub mod report;
 pub mod route;
+pub mod telemetry;
 pub mod wire;

@@ -4,6 +4,7 @@ mod args;
 mod check;
 mod explain;
 mod healthcheck;
+mod run;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -24,14 +25,18 @@ Exit codes: 0 clean stop, 1 failure at run time, 2 usage or configuration, 130 i
 
 /// A transparent streaming reverse proxy that measures TTFT, TPOT, ITL, E2E and goodput of live LLM traffic.
 #[derive(Debug, Parser)]
-#[command(name = "goodput-proxy", version, about, after_help = AFTER_HELP)]
+#[command(name = "goodput-proxy", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    #[command(flatten)]
+    run: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the proxy (the default command)
+    Run(ConfigArgs),
     /// Read the configuration, print every problem, exit 0 or 2
     Check(ConfigArgs),
     /// Replay a recorded stream under every definition: each tool's TTFT, TPOT or ITL, E2E and n, with the formulas
@@ -57,7 +62,8 @@ where
             };
         }
     };
-    match cli.command {
+    match cli.command.unwrap_or(Command::Run(cli.run)) {
+        Command::Run(args) => with_config(&args, run::run),
         Command::Check(args) => with_config(&args, check::run),
         Command::Explain(args) => explain::run(&args),
         Command::Healthcheck(args) => with_config(&args, healthcheck::run),

@@ -1,19 +1,23 @@
 //! SIGTERM and SIGINT become [`Shutdown::signal`].
 
-use std::io;
+use std::{io, thread};
 
+use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Shutdown;
 
-/// Takes both signals over for the life of the process; must be called within a tokio runtime.
+/// Takes both signals over for the life of the process, on a thread of its own: a busy runtime cannot delay them.
 ///
 /// # Errors
-/// When the handlers cannot be installed.
+/// When the handlers or the thread cannot be had.
 pub fn listen(shutdown: Shutdown) -> io::Result<()> {
-    let mut term = signal(SignalKind::terminate())?;
-    let mut int = signal(SignalKind::interrupt())?;
-    tokio::spawn(async move {
+    let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
+    let (mut term, mut int) = {
+        let _within = runtime.enter();
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+    };
+    let wait = async move {
         loop {
             let name = tokio::select! {
                 got = term.recv() => got.map(|()| "SIGTERM"),
@@ -23,6 +27,9 @@ pub fn listen(shutdown: Shutdown) -> io::Result<()> {
             tracing::info!(signal = name, "signal received");
             shutdown.signal();
         }
-    });
-    Ok(())
+    };
+    thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || runtime.block_on(wait))
+        .map(drop)
 }

@@ -4,6 +4,7 @@
 //! The proxy ring calls it; it never sees a socket, and it never touches a byte of the traffic.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Method, StatusCode};
 
@@ -27,8 +28,18 @@ impl Observer {
         Exchange {}
     }
 
-    /// Moves the rolling windows on; called by a ticker every few seconds.
+    /// How often [`Observer::tick`] is to be called.
+    pub fn tick_every(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+
+    /// Moves the rolling windows on.
     pub fn tick(&self, _now: Stamp) {}
+
+    /// The last finished requests as a JSON document, newest first, without anyone's text.
+    pub fn requests(&self) -> String {
+        "[]".to_owned()
+    }
 
     /// What a scrape sees.
     pub fn snapshot(&self, _now: Stamp) -> Snapshot {

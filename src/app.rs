@@ -1,0 +1,318 @@
+//! The whole proxy: both listeners, two runtimes, and the order of its end. The only file that sees everything.
+//!
+//! Traffic runs on its own runtime (on the calling thread when `workers` is 1); admin, ticker and drain on another thread and
+//! runtime, so that a scrape never delays a chunk nor a busy stream a probe. The admin port is the first to answer and the last to
+//! close.
+
+use std::future::Future;
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::runtime::{self, Runtime};
+use tokio::sync::oneshot;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::admin::{self, AdminState};
+use crate::aggregate::Snapshot;
+use crate::clock;
+use crate::config::Config;
+use crate::expose::{ProxyStats, Reference};
+use crate::lifecycle::{self, Exit, Lifecycle, Phase, Shutdown, UnderWay};
+use crate::measure::{Bound, Slo};
+use crate::observe::Observer;
+use crate::proxy::counters::Counters;
+use crate::proxy::upstream::Upstream;
+use crate::proxy::{Proxy, accept};
+
+/// Connections that the kernel holds for us while we are at `limits.max_connections` (it may allow fewer).
+const BACKLOG: i32 = 4096;
+
+/// After the cut, connections have this long to record what they cut.
+const CUT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A proxy with its addresses bound.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    traffic: TcpListener,
+    traffic_address: SocketAddr,
+    admin: TcpListener,
+    admin_address: SocketAddr,
+}
+
+/// Why the proxy cannot run.
+#[derive(Debug)]
+pub enum AppError {
+    /// An address cannot be bound.
+    Bind {
+        /// The configuration key that names it.
+        key: &'static str,
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// No thread, or no runtime on it.
+    Runtime(io::Error),
+    /// The admin side ended by itself (its thread panicked: the reason is on standard error).
+    AdminEnded,
+}
+
+impl App {
+    /// Binds both addresses; nothing is served yet.
+    ///
+    /// # Errors
+    /// When one of them cannot be bound.
+    pub fn build(config: Config) -> Result<Self, AppError> {
+        let (traffic, traffic_address) = bind("listen", config.listen)?;
+        let (admin, admin_address) = bind("admin", config.admin)?;
+        Ok(Self {
+            config,
+            traffic,
+            traffic_address,
+            admin,
+            admin_address,
+        })
+    }
+
+    /// Where clients connect to.
+    pub const fn traffic_address(&self) -> SocketAddr {
+        self.traffic_address
+    }
+
+    /// Where metrics and probes are.
+    pub const fn admin_address(&self) -> SocketAddr {
+        self.admin_address
+    }
+
+    /// Serves until `shutdown` asks for the end and the drain is through.
+    ///
+    /// # Errors
+    /// When threads or runtimes cannot be had.
+    pub fn run(self, shutdown: Shutdown) -> Result<Exit, AppError> {
+        let traffic_runtime = traffic_runtime(self.config.workers).map_err(AppError::Runtime)?;
+        let admin_runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(AppError::Runtime)?;
+        self.announce();
+
+        let lifecycle = Lifecycle::new();
+        let parts = Arc::new(Parts {
+            observer: Observer::new(&self.config, lifecycle.watch()),
+            counters: Arc::new(Counters::default()),
+            under_way: UnderWay::default(),
+            config: self.config,
+            shutdown,
+            lifecycle,
+        });
+        let (traffic_ended, until_traffic_ended) = oneshot::channel::<()>();
+        let (admin_lives, admin_ended) = oneshot::channel::<()>();
+        let admin = {
+            let (parts, listener) = (Arc::clone(&parts), self.admin);
+            let work = move || {
+                let _lives = admin_lives;
+                admin_runtime.block_on(admin_side(parts, listener, until_traffic_ended))
+            };
+            thread::Builder::new()
+                .name("admin".to_owned())
+                .spawn(work)
+                .map_err(AppError::Runtime)?
+        };
+
+        let served = traffic_runtime.block_on(traffic_side(parts, self.traffic, admin_ended));
+        traffic_runtime.shutdown_background();
+        drop(traffic_ended);
+        served?;
+        admin.join().map_err(|_| AppError::AdminEnded)?
+    }
+
+    fn announce(&self) {
+        tracing::info!(
+            listen = %self.traffic_address,
+            admin = %self.admin_address,
+            upstream = %self.config.upstream.target,
+            workers = self.config.workers,
+            profile = %self.config.profile,
+            version = env!("CARGO_PKG_VERSION"),
+            "goodput-proxy starts"
+        );
+        let mut judged = 0;
+        for route in &self.config.routes {
+            for slo in &route.slos {
+                judged += 1;
+                tracing::info!(route = %route.name, slo = %slo.name, bounds = %bounds(slo), objective = slo.objective, "SLO");
+            }
+        }
+        if judged == 0 {
+            tracing::info!("no SLO is configured: requests are measured but not judged (see --slo)");
+        }
+    }
+}
+
+/// What both sides share.
+struct Parts {
+    config: Config,
+    lifecycle: Lifecycle,
+    shutdown: Shutdown,
+    under_way: UnderWay,
+    observer: Arc<Observer>,
+    counters: Arc<Counters>,
+}
+
+async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: oneshot::Receiver<()>) -> Result<(), AppError> {
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(AppError::Runtime)?;
+    let proxy = Proxy::new(
+        &parts.config,
+        Arc::clone(&parts.observer),
+        Upstream::new(&parts.config.upstream),
+        parts.lifecycle.watch(),
+        parts.under_way.clone(),
+        Arc::clone(&parts.counters),
+    );
+    let mut phase = parts.lifecycle.watch();
+    let serving = async {
+        parts.lifecycle.advance(Phase::Ready);
+        accept(listener, proxy).await;
+        phase.reached(Phase::Stopped).await;
+        // Cut connections end by themselves, each with its record.
+        let _ = timeout(CUT_PATIENCE, parts.under_way.connections.empty()).await;
+    };
+    tokio::select! {
+        () = serving => Ok(()),
+        _ = admin_ended => Err(AppError::AdminEnded),
+    }
+}
+
+async fn admin_side(parts: Arc<Parts>, listener: TcpListener, traffic_ended: oneshot::Receiver<()>) -> Result<Exit, AppError> {
+    let listener = tokio::net::TcpListener::from_std(listener).map_err(AppError::Runtime)?;
+    let reference = Reference::new(&parts.config);
+    let state = AdminState::new(
+        Arc::clone(&parts) as Arc<dyn admin::Source>,
+        reference,
+        parts.lifecycle.watch(),
+    );
+    tokio::spawn(admin::serve(listener, state));
+    tokio::spawn(tick(Arc::clone(&parts.observer)));
+    let Parts {
+        lifecycle,
+        shutdown,
+        under_way,
+        config,
+        ..
+    } = &*parts;
+    let exit = lifecycle::run(lifecycle.clone(), shutdown.clone(), under_way.clone(), config.drain).await;
+    // Resolves with an error, when the other end is dropped.
+    let _ = traffic_ended.await;
+    match exit {
+        Exit::Clean => tracing::info!("stopped, nothing was cut"),
+        Exit::Deadline(cut) => tracing::warn!(cut, "stopped at the drain deadline"),
+        Exit::Interrupted(cut) => tracing::warn!(cut, "stopped at once by a second signal"),
+    }
+    Ok(exit)
+}
+
+async fn tick(observer: Arc<Observer>) {
+    let mut ticks = interval(observer.tick_every());
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        ticks.tick().await;
+        observer.tick(clock::now());
+    }
+}
+
+impl admin::Source for Parts {
+    fn snapshot(&self) -> Snapshot {
+        self.observer.snapshot(clock::now())
+    }
+
+    fn requests(&self) -> String {
+        self.observer.requests()
+    }
+
+    fn config(&self) -> String {
+        self.config.effective().to_string()
+    }
+
+    fn stats(&self) -> ProxyStats {
+        self.counters.stats(self.under_way.connections.count())
+    }
+
+    fn drain(&self) -> Pin<Box<dyn Future<Output = usize> + Send>> {
+        let (shutdown, phase, under_way) = (self.shutdown.clone(), self.lifecycle.watch(), self.under_way.clone());
+        let drain = self.config.drain;
+        Box::pin(async move { shutdown.drained(phase, &under_way, drain).await })
+    }
+}
+
+fn traffic_runtime(workers: usize) -> io::Result<Runtime> {
+    if workers <= 1 {
+        return runtime::Builder::new_current_thread().enable_all().build();
+    }
+    runtime::Builder::new_multi_thread()
+        .worker_threads(workers)
+        .thread_name("traffic")
+        .enable_all()
+        .build()
+}
+
+fn bind(key: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), AppError> {
+    let bound = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let listener = TcpListener::from(socket);
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    bound().map_err(|source| AppError::Bind { key, address, source })
+}
+
+fn bounds(slo: &Slo) -> String {
+    let set = Bound::ALL
+        .into_iter()
+        .filter_map(|bound| Some((bound.name(), slo.bounds.get(bound)?)));
+    let texts: Vec<String> = set
+        .map(|(name, ns)| format!("{name}<={:?}", Duration::from_nanos(ns)))
+        .collect();
+    texts.join(" ")
+}
+
+impl fmt::Display for AppError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { key, address, source } => {
+                write!(f, "cannot listen on {address} (`{key}`): {source}")?;
+                match source.kind() {
+                    io::ErrorKind::AddrInUse => {
+                        write!(
+                            f,
+                            "; stop the program that uses port {}, or choose another (port 0 picks one)",
+                            address.port()
+                        )
+                    }
+                    io::ErrorKind::PermissionDenied => write!(f, "; choose a port from 1024 on"),
+                    io::ErrorKind::AddrNotAvailable => write!(f, "; no interface of this host has that address (0.0.0.0: all)"),
+                    _ => Ok(()),
+                }
+            }
+            Self::Runtime(source) => write!(f, "cannot start a runtime: {source}"),
+            Self::AdminEnded => f.write_str("the admin side ended unexpectedly; the reason is above"),
+        }
+    }
+}
+
+impl std::error::Error for AppError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Bind { source, .. } | Self::Runtime(source) => Some(source),
+            Self::AdminEnded => None,
+        }
+    }
+}
