@@ -243,8 +243,8 @@ pub struct Snapshot {
     pub series: Vec<SeriesSnapshot>,
     /// Replies the tap could not (fully) read, by reason, in the order of [`Degraded::ALL`].
     pub degraded: [u64; Degraded::ALL.len()],
-    /// Requests whose model was labelled `other` because the cap was reached.
+    /// Times a model was labelled `other`: the cap was reached, or no upstream ever answered that name with success.
     pub models_overflowed: u64,
-    /// Requests whose tenant was labelled `other` because the cap was reached.
+    /// The same for tenants.
     pub tenants_overflowed: u64,
 }
