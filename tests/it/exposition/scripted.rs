@@ -10,11 +10,11 @@ use goodput_proxy::expose::{Model, ProcessSample, ProxyStats, Reference};
 use goodput_proxy::measure::{Bound, Bounds, Outcome};
 
 /// Quote, backslash, newline, and a character of two bytes.
-pub const AWKWARD: &str = "a\"b\\c\n\u{e9}";
-pub const MS: u64 = 1_000_000;
+pub(super) const AWKWARD: &str = "a\"b\\c\n\u{e9}";
+pub(super) const MS: u64 = 1_000_000;
 
 /// A histogram of `values` (ns, or tokens) with these classic edges.
-pub fn histogram(edges: &[u64], values: &[u64], is_time: bool) -> HistogramSnapshot {
+pub(super) fn histogram(edges: &[u64], values: &[u64], is_time: bool) -> HistogramSnapshot {
     let mut counts = vec![0; edges.len() + 1];
     let mut native = std::collections::BTreeMap::new();
     for value in values {
@@ -35,7 +35,7 @@ pub fn histogram(edges: &[u64], values: &[u64], is_time: bool) -> HistogramSnaps
     }
 }
 
-pub fn slo_window(window: &str, evaluated: u64, good: u64, overdue: u64) -> SloWindow {
+pub(super) fn slo_window(window: &str, evaluated: u64, good: u64, overdue: u64) -> SloWindow {
     SloWindow {
         window: window.into(),
         seconds: 60.0,
@@ -46,7 +46,7 @@ pub fn slo_window(window: &str, evaluated: u64, good: u64, overdue: u64) -> SloW
     }
 }
 
-pub fn series(route: &str, model: &str) -> SeriesSnapshot {
+pub(super) fn series(route: &str, model: &str) -> SeriesSnapshot {
     let times = [50 * MS, 250 * MS];
     let mut histograms: Vec<_> = Measure::ALL
         .iter()
@@ -112,7 +112,7 @@ pub fn series(route: &str, model: &str) -> SeriesSnapshot {
     }
 }
 
-pub fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     Snapshot {
         series: vec![series("chat", AWKWARD)],
         degraded: [1, 0, 2, 0, 0],
@@ -121,7 +121,7 @@ pub fn snapshot() -> Snapshot {
     }
 }
 
-pub fn reference() -> Reference {
+pub(super) fn reference() -> Reference {
     let bounds = Bounds {
         ttft_ns: Some(250 * MS),
         e2e_ns: Some(3_000 * MS),
@@ -138,7 +138,7 @@ pub fn reference() -> Reference {
     }
 }
 
-pub fn stats() -> ProxyStats {
+pub(super) fn stats() -> ProxyStats {
     ProxyStats {
         connections_open: 2,
         connections: 11,
@@ -156,7 +156,7 @@ pub fn stats() -> ProxyStats {
     }
 }
 
-pub fn process() -> ProcessSample {
+pub(super) fn process() -> ProcessSample {
     ProcessSample {
         cpu_seconds: Some(1.25),
         resident_bytes: Some(20_971_520.0),
@@ -167,11 +167,11 @@ pub fn process() -> ProcessSample {
     }
 }
 
-pub fn model(snapshot: Snapshot) -> Model {
+pub(super) fn model(snapshot: Snapshot) -> Model {
     Model::build(snapshot, stats(), &reference(), true, &process())
 }
 
-pub fn with_tenants() -> Snapshot {
+pub(super) fn with_tenants() -> Snapshot {
     let of = |tenant: &str| SeriesSnapshot {
         tenant: Some(Arc::from(tenant)),
         ..series("chat", "m")
