@@ -220,6 +220,20 @@ pub fn keys() -> &'static [Key] {
     KEYS
 }
 
+/// The table as Markdown, for the documentation: a test compares the two.
+pub fn reference() -> String {
+    let mut table = String::from("| key | default | |\n|---|---|---|\n");
+    for Key { path, default, help } in KEYS {
+        let default = if default.is_empty() {
+            String::new()
+        } else {
+            format!("`{default}`")
+        };
+        table.push_str(&format!("| `{path}` | {default} | {help} |\n"));
+    }
+    table
+}
+
 /// The key with this path (`[]` for list elements).
 pub(super) fn find(pattern: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.path == pattern)

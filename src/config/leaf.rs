@@ -9,6 +9,9 @@ use config::{Value, ValueKind};
 use super::problem::{Wrong, one_of, quoted, suggestion};
 use super::units;
 
+/// Longest list shown in a problem, elements.
+const MAX_SHOWN: usize = 8;
+
 /// A scalar; a loose one is text by nature (environment, flag, default), so `true` and `5` come as text and count as themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Leaf {
@@ -49,12 +52,23 @@ impl Leaf {
 
     /// One of `choices`, by its position.
     pub(super) fn choice(&self, choices: &[&str]) -> Result<usize, Wrong> {
+        /// So many are all named; of more, the closest.
+        const FEW: usize = 4;
         let text = match &self.kind {
-            ValueKind::String(text) => text,
-            _ => return Err(Wrong::new("is none of the choices", format!("write {}", one_of(choices)))),
+            ValueKind::String(text) => text.trim(),
+            _ => "",
         };
-        let found = choices.iter().position(|choice| choice == text);
-        found.ok_or_else(|| Wrong::new("is none of the choices", suggestion(text, choices)))
+        choices.iter().position(|choice| *choice == text).ok_or_else(|| {
+            let few = choices.len() <= FEW;
+            Wrong::new(
+                "is none of the choices",
+                if few {
+                    format!("write {}", one_of(choices))
+                } else {
+                    suggestion(text, choices)
+                },
+            )
+        })
     }
 
     /// `true` or `false`.
@@ -204,7 +218,7 @@ impl Leaf {
         }
     }
 
-    /// The value as a problem shows it: text in quotes.
+    /// The value as a problem shows it: text in quotes, nothing for sections and lists too long to show.
     pub(super) fn shown(&self) -> String {
         match &self.kind {
             ValueKind::String(text) => quoted(text),
@@ -214,8 +228,11 @@ impl Leaf {
 
     fn plain(&self) -> String {
         match &self.kind {
-            ValueKind::Table(_) => "(a section)".to_owned(),
-            ValueKind::Array(_) => "(a list)".to_owned(),
+            ValueKind::Array(items) if items.len() <= MAX_SHOWN && !items.iter().any(|item| is_nested(&item.kind)) => {
+                let items: Vec<String> = items.iter().map(|item| Self::written(item).shown()).collect();
+                format!("[{}]", items.join(", "))
+            }
+            nested if is_nested(nested) => String::new(),
             scalar => scalar.to_string(),
         }
     }
@@ -231,6 +248,10 @@ impl Leaf {
         };
         Wrong::new(format!("is {found}, not {expected}"), right)
     }
+}
+
+fn is_nested(kind: &ValueKind) -> bool {
+    matches!(kind, ValueKind::Table(_) | ValueKind::Array(_))
 }
 
 /// Whether `name` is a token in the sense of HTTP (header names, methods).

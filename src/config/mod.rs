@@ -22,7 +22,7 @@ use crate::measure::Slo;
 use crate::wire::Format;
 
 pub use builtin::OTHER;
-pub use keys::{Key, keys};
+pub use keys::{Key, keys, reference};
 pub use problem::Problem;
 pub use raw::{File, Flag, Sources, Syntax};
 

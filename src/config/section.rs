@@ -137,7 +137,8 @@ impl Reader {
             (ValueKind::Array(items), _) => items.iter().map(Leaf::written).collect(),
             (ValueKind::String(text), Some(_)) => split(text).collect(),
             _ => {
-                self.wrong_at(&path, value, Wrong::new("is not a list", "write it in brackets: `[a, b]`"));
+                let right = format!("write it in brackets: `[{}]`", Leaf::written(value).shown());
+                self.wrong_at(&path, value, Wrong::new("is not a list", right));
                 return Vec::new();
             }
         };

@@ -55,7 +55,7 @@ pub(super) fn parse(spec: &str, bare_is_ms: bool) -> Result<Bounds, Wrong> {
         if place.is_some() {
             return Err(Wrong::new(format!("gives `{bound}` twice"), "keep one of them"));
         }
-        *place = Some(nanos(name, value, bare_is_ms)?);
+        *place = Some(nanos(part, name, value, bare_is_ms)?);
     }
     if bounds == Bounds::default() {
         Err(Wrong::new("has no bound", RIGHT))
@@ -64,12 +64,12 @@ pub(super) fn parse(spec: &str, bare_is_ms: bool) -> Result<Bounds, Wrong> {
     }
 }
 
-fn nanos(name: &str, value: &str, bare_is_ms: bool) -> Result<u64, Wrong> {
+fn nanos(part: &str, name: &str, value: &str, bare_is_ms: bool) -> Result<u64, Wrong> {
     let bare = units::is_number(value);
     let small = || value.parse::<f64>().is_ok_and(|ms| ms > 0.0 && ms < 1.0);
     if bare && bare_is_ms && small() {
         return Err(Wrong::new(
-            format!("`{name}:{value}` would be {value} ms, but {value} is seconds in other tools"),
+            format!("`{part}` would be {value} ms, but {value} is seconds in other tools"),
             format!("write the unit: `{name}={value}s` or `{name}={value}ms`"),
         ));
     }
@@ -79,7 +79,7 @@ fn nanos(name: &str, value: &str, bare_is_ms: bool) -> Result<u64, Wrong> {
         value.to_owned()
     };
     let duration = units::duration(&with_unit)
-        .map_err(|wrong| Wrong::new(format!("`{name}`: `{}` {}", value.escape_debug(), wrong.what), wrong.right))?;
+        .map_err(|wrong| Wrong::new(format!("`{}`: {}", part.escape_debug(), wrong.what), wrong.right))?;
     // invariant: `units::duration` accepts at most 30 days, which fit.
     Ok(u64::try_from(duration.as_nanos()).expect("30 days fit"))
 }
@@ -134,13 +134,13 @@ mod tests {
             ("ttft", true, "`ttft` is not `name:value`"),
             ("tftt:3", true, "there is no bound `tftt`"),
             ("ttft:3 ttft_ms:4", true, "gives `ttft` twice"),
-            ("ttft:", true, "`ttft`: `` is no time at all"),
-            ("ttft:-3", true, "`ttft`: `-3` is not a duration"),
-            ("ttft:0", true, "`ttft`: `0` is no time at all"),
+            ("ttft:", true, "`ttft:`: is no time at all"),
+            ("ttft:-3", true, "`ttft:-3`: is not a duration"),
+            ("ttft:0", true, "`ttft:0`: is no time at all"),
             (
                 "ttft:500",
                 false,
-                "`ttft`: `500` a bare number is no duration, since 0.2 is 0.2 ms in one tool and 0.2 s in another",
+                "`ttft:500`: a bare number is no duration, since 0.2 is 0.2 ms in one tool and 0.2 s in another",
             ),
         ] {
             assert_eq!(parse(spec, bare_is_ms).expect_err(spec).what, what, "{spec}");

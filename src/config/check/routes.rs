@@ -22,19 +22,30 @@ pub(super) fn check(cx: &mut Reader, root: &Section<'_>, labels: &Labels) -> Vec
     let objective = cx.get(root, "objective", Leaf::ratio);
     let defaults = slos::Defaults::read(cx, root, objective);
     let mut routes: Vec<Route> = Vec::new();
+    // Which of them say readably what they match: what the others would take is not known.
+    let mut known: Vec<usize> = Vec::new();
     for section in cx.sections(root, "routes", MAX_ROUTES) {
-        let route = route(cx, &section, &defaults, labels);
+        let before = cx.problems.len();
+        let mut route = matching(cx, &section);
+        let readable = cx.problems.len() == before;
+        let earlier = known
+            .iter()
+            .map(|at| &routes[*at])
+            .find(|earlier| readable && covers(earlier, &route));
         if !route.name.is_empty() && routes.iter().any(|earlier| earlier.name == route.name) {
             cx.problem(
                 &section,
                 "name",
                 Wrong::new("two routes have this name", "give each a name of its own"),
             );
-        }
-        if let Some(earlier) = routes.iter().find(|earlier| covers(earlier, &route)) {
+        } else if let Some(earlier) = earlier {
             let what = format!("can never match: route `{}` before it takes the same requests", earlier.name);
             cx.problem_here(&section, Wrong::new(what, "put the narrower route first or take one out"));
         }
+        if readable {
+            known.push(routes.len());
+        }
+        read_and_judge(cx, &section, &defaults, labels, &mut route);
         routes.push(route);
     }
     for built_in in builtin::routes() {
@@ -52,7 +63,8 @@ pub(super) fn check(cx: &mut Reader, root: &Section<'_>, labels: &Labels) -> Vec
     routes
 }
 
-fn route(cx: &mut Reader, section: &Section<'_>, defaults: &slos::Defaults, labels: &Labels) -> Route {
+/// Name, paths, methods and header of a route.
+fn matching(cx: &mut Reader, section: &Section<'_>) -> Route {
     let name = cx
         .required(section, "name", |leaf| leaf.name().map(str::to_owned))
         .unwrap_or_default();
@@ -61,8 +73,15 @@ fn route(cx: &mut Reader, section: &Section<'_>, defaults: &slos::Defaults, labe
         cx.problem(section, "name", wrong);
     }
     let built_in = builtin::routes().find(|route| *route.name == name && name != OTHER);
+    let before = cx.problems.len();
     let mut paths = cx.list(section, "paths", pattern);
-    if !section.has("paths") {
+    if section.has("paths") && paths.is_empty() && cx.problems.len() == before {
+        cx.problem(
+            section,
+            "paths",
+            Wrong::new("names no path", "write the paths, as in `[/v1/chat/completions]`"),
+        );
+    } else if !section.has("paths") {
         match &built_in {
             Some(built_in) => paths.clone_from(&built_in.paths),
             None => cx.problem(
@@ -75,28 +94,39 @@ fn route(cx: &mut Reader, section: &Section<'_>, defaults: &slos::Defaults, labe
         let wrong = Wrong::new(format!("has {} entries", paths.len()), format!("keep it within {MAX_PATHS}"));
         cx.problem(section, "paths", wrong);
     }
+    let before = cx.problems.len();
     let mut methods = cx.list(section, "methods", method);
+    if methods.is_empty() && cx.problems.len() == before {
+        cx.problem(
+            section,
+            "methods",
+            Wrong::new("names no method", "write them, as in `[POST]`, or `[\"*\"]` for all"),
+        );
+    }
     if methods.iter().any(|method| method == "*") {
         methods.clear();
     }
     let header = cx.given(section, "header", Leaf::header);
-    let reading = match built_in {
-        Some(built_in) if !section.has("format") => built_in.reading,
-        _ => cx.given(section, "format", format).unwrap_or(Reading::ByPath),
-    };
-    let mut route = Route {
+    let reading = built_in.map_or(Reading::ByPath, |built_in| built_in.reading);
+    Route {
         name: name.into(),
         paths,
         methods,
         header,
         reading,
         slos: Vec::new(),
-    };
+    }
+}
+
+/// How a route's replies are read, and its SLOs.
+fn read_and_judge(cx: &mut Reader, section: &Section<'_>, defaults: &slos::Defaults, labels: &Labels, route: &mut Route) {
+    if let Some(reading) = cx.given(section, "format", format) {
+        route.reading = reading;
+    }
     route.slos = slos::check(cx, section, defaults, labels);
     if !route.slos.is_empty() {
-        readable(cx, section, &route);
+        readable(cx, section, route);
     }
-    route
 }
 
 fn pattern(leaf: &Leaf) -> Result<String, Wrong> {

@@ -39,15 +39,27 @@ impl Defaults {
 /// The SLOs of the route `section`.
 pub(super) fn check(cx: &mut Reader, route: &Section<'_>, defaults: &Defaults, labels: &Labels) -> Vec<Slo> {
     let mut slos: Vec<Slo> = Vec::new();
+    // Which of them have readable conditions: what the others would take is not known.
+    let mut known: Vec<usize> = Vec::new();
     for section in cx.sections(route, "slos", MAX_SLOS) {
-        let slo = slo(cx, &section, defaults, labels);
+        let before = cx.problems.len();
+        let when = conditions(cx, &section, labels);
+        let readable = cx.problems.len() == before;
+        let slo = slo(cx, &section, when, defaults);
         if !slo.name.is_empty() && slos.iter().any(|earlier| earlier.name == slo.name) {
             let wrong = Wrong::new("two SLOs of the route have this name", "give each a name of its own");
             cx.problem(&section, "name", wrong);
         }
-        if let Some(earlier) = slos.iter().find(|earlier| covers(&earlier.when, &slo.when)) {
+        let earlier = known
+            .iter()
+            .map(|at| &slos[*at])
+            .find(|earlier| readable && covers(&earlier.when, &slo.when));
+        if let Some(earlier) = earlier {
             let what = format!("can never match: SLO `{}` before it takes the same requests", earlier.name);
             cx.problem_here(&section, Wrong::new(what, "put the narrower SLO first or take one out"));
+        }
+        if readable {
+            known.push(slos.len());
         }
         slos.push(slo);
     }
@@ -77,11 +89,10 @@ pub(super) fn one_for_all(cx: &mut Reader, root: &Section<'_>, defaults: &Defaul
     })
 }
 
-fn slo(cx: &mut Reader, section: &Section<'_>, defaults: &Defaults, labels: &Labels) -> Slo {
+fn slo(cx: &mut Reader, section: &Section<'_>, when: Match, defaults: &Defaults) -> Slo {
     let name = cx
         .required(section, "name", |leaf| leaf.name().map(Arc::from))
         .unwrap_or_else(|| "".into());
-    let when = conditions(cx, section, labels);
     let bounds = Bounds {
         ttft_ns: cx.given(section, "ttft", Leaf::nanos),
         tpot_ns: cx.given(section, "tpot", Leaf::nanos),
