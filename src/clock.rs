@@ -18,3 +18,10 @@ pub fn now() -> Stamp {
     let ns = now.saturating_duration_since(anchor).as_nanos();
     Stamp::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
 }
+
+/// Wall-clock seconds since the epoch: for people and exemplars only, never for a duration.
+pub fn unix_seconds() -> f64 {
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}

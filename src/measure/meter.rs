@@ -222,6 +222,11 @@ impl Meter {
         }
     }
 
+    /// The status of the reply's head, once there was one.
+    pub fn status(&self) -> Option<u16> {
+        self.status
+    }
+
     /// Whether the stream has said that it is finished: terminal signal, or a finish reason for every choice.
     pub fn is_finished(&self) -> bool {
         self.terminal || self.choices.all_finished(self.asked_choices)

@@ -1,0 +1,266 @@
+//! One request under way, from its head to its one record.
+//!
+//! Its state sits in an `Option` that the first ending takes; the drop is the last to try. Nothing here fails, blocks or keeps a
+//! byte of the traffic, and a panic of the reader costs the measurement of this request only.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName, Method, StatusCode};
+
+use super::asked::{self, TraceId};
+use super::live::Place;
+use super::request::{Progress, Request, Upload};
+use super::tap::{Reply, RequestTap, Said, guarded};
+use super::{Observer, recorder};
+use crate::clock;
+use crate::lifecycle::Phase;
+use crate::measure::{AskedBounds, Degraded, Ending, Meter, ReplyKind, Stamp};
+use crate::wire::{Decoder, RequestFacts, RequestScanner, Terminal, WholeFacts};
+
+/// One request under way. Dropped unfinished, it finishes itself: as drained when the proxy's deadline cut it, else as the
+/// client's leaving.
+pub struct Exchange {
+    observer: Arc<Observer>,
+    request: Arc<Request>,
+    state: Option<Box<State>>,
+}
+
+/// What is gone once the record is made.
+struct State {
+    meter: Meter,
+    decoder: Option<Decoder>,
+    said: Said,
+    /// The status of a reply of the proxy's own.
+    own_status: Option<u16>,
+    _place: Option<Place>,
+}
+
+impl Exchange {
+    pub(super) fn new(observer: &Arc<Observer>, t0: Stamp, method: &Method, path: &str, headers: &HeaderMap) -> Self {
+        let how = observer.routes.find(method, path, headers);
+        let route = observer.routes.get(how.route);
+        let tenant = observer
+            .tenant_header
+            .as_ref()
+            .and_then(|name| headers.get(name)?.to_str().ok());
+        // Embeddings name a model too, so every judged request's body is read, even where its reply is not.
+        let scanner = how
+            .judged
+            .then(|| RequestScanner::new(joined(headers, &CONTENT_TYPE), joined(headers, &CONTENT_ENCODING)));
+        let request = Arc::new(Request {
+            t0,
+            route: how.route,
+            format: how.format,
+            api: how.api,
+            judged: how.judged,
+            tenant: tenant.map(Into::into),
+            slo_headers: route.headers_hold(headers),
+            bounds: if route.header_bounds {
+                asked::bounds(headers)
+            } else {
+                AskedBounds::default()
+            },
+            trace: TraceId::of(headers),
+            attempts: Default::default(),
+            upload: Upload { scanner, sent: None }.into(),
+            progress: Progress::default(),
+            series: Default::default(),
+        });
+        let state = State {
+            meter: Meter::new(t0, route.itl),
+            decoder: None,
+            said: Said::default(),
+            own_status: None,
+            _place: observer.under_way.enter(&request),
+        };
+        Self {
+            observer: Arc::clone(observer),
+            request,
+            state: Some(Box::new(state)),
+        }
+    }
+
+    /// The tap for the request body; shared, since the body is sent while the reply may already be under way.
+    pub fn request_tap(&self) -> RequestTap {
+        RequestTap {
+            request: Arc::clone(&self.request),
+            observer: Arc::clone(&self.observer),
+        }
+    }
+
+    /// The final response head was received at `at`.
+    pub fn head(&mut self, at: Stamp, status: StatusCode, headers: &HeaderMap) {
+        let Some(state) = &mut self.state else { return };
+        state.asked(&self.request);
+        let (content_type, encoding) = (joined(headers, &CONTENT_TYPE), joined(headers, &CONTENT_ENCODING));
+        // An upgraded connection has no reply to read.
+        let format = self.request.format.filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
+        let decoder = Decoder::new(format, content_type, encoding, state.said.asked.stream);
+        let kind = match format {
+            _ if !decoder.is_reading() => ReplyKind::Unread,
+            _ if !decoder.is_stream() => ReplyKind::Whole,
+            Some(format) if format.terminal == Terminal::CleanEnd => ReplyKind::OpenEnded,
+            Some(_) | None => ReplyKind::Stream,
+        };
+        state.meter.head(at, status.as_u16(), kind, decoder.is_stream());
+        self.request.progress.head(&state.meter.live());
+        if format.is_some() && status.as_u16() < 400 {
+            state.decoder = Some(decoder);
+        }
+        // Without a model from the request, the reply's first event may still name one.
+        if state.said.asked.model.is_some() {
+            state.said.series(&self.observer, &self.request, status.is_success());
+        }
+    }
+
+    /// One read's worth of response body, taken from the upstream at `at`. Never fails, never keeps the bytes.
+    pub fn chunk(&mut self, at: Stamp, bytes: &[u8]) {
+        let Some(state) = &mut self.state else { return };
+        if bytes.is_empty() {
+            return;
+        }
+        state.meter.byte(at);
+        state.read(&self.observer, &self.request, |decoder, reply| {
+            decoder.feed(at, bytes, reply);
+            None
+        });
+        self.request.progress.store(&state.meter.live());
+    }
+
+    /// The proxy held a ready frame back from the upstream since the client was not taking more.
+    pub fn client_limited(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.meter.client_limited();
+        }
+    }
+
+    /// The exchange ended. The first call counts, later ones do nothing.
+    pub fn finish(&mut self, at: Stamp, ending: Ending) {
+        let Some(mut state) = self.state.take() else { return };
+        if ending == Ending::Complete {
+            state.complete(&self.observer, &self.request, at);
+        }
+        if state.meter.status().is_none() {
+            state.asked(&self.request);
+        }
+        let upload = self.request.upload().sent;
+        if let Some(sent) = upload {
+            state.meter.sent(sent);
+        }
+        let State {
+            meter,
+            mut said,
+            own_status,
+            _place,
+            decoder: _,
+        } = *state;
+        let tokens_counted = meter.live().output_tokens;
+        let record = meter.finish(at, ending, own_status);
+        let confirmed = record.status.is_some_and(|s| own_status.is_none() && (200..300).contains(&s));
+        let series = Arc::clone(said.series(&self.observer, &self.request, confirmed));
+        recorder::record(
+            &self.observer,
+            &self.request,
+            &recorder::Ended {
+                record: &record,
+                series: &series,
+                model: said.asked.model.as_deref(),
+                tokens_counted,
+            },
+        );
+    }
+
+    /// The proxy answered by itself with `status`; `ending` says whose fault it was.
+    pub fn answered(&mut self, at: Stamp, status: StatusCode, ending: Ending) {
+        if let Some(state) = &mut self.state {
+            state.own_status = Some(status.as_u16());
+        }
+        self.finish(at, ending);
+    }
+}
+
+impl State {
+    /// Takes over what the request body has said.
+    fn asked(&mut self, request: &Request) {
+        let facts = request.facts();
+        self.meter.asked(
+            request.wants_stream(&facts),
+            choices(&facts),
+            facts.include_usage == Some(true),
+        );
+        self.said.asked = facts;
+    }
+
+    /// Lets the decoder read. Once it cannot, or has panicked, the reply counts as unread from there on.
+    fn read(
+        &mut self,
+        observer: &Observer,
+        request: &Request,
+        read: impl FnOnce(&mut Decoder, &mut Reply<'_>) -> Option<WholeFacts>,
+    ) -> Option<WholeFacts> {
+        let decoder = self.decoder.as_mut()?;
+        let mut reply = Reply {
+            observer,
+            request,
+            meter: &mut self.meter,
+            said: &mut self.said,
+        };
+        let said = guarded(|| {
+            let whole = read(decoder, &mut reply);
+            (whole, decoder.is_reading())
+        });
+        let (whole, reading) = said.unwrap_or_else(|| {
+            reply.said.degraded(observer, Degraded::Panic);
+            (None, false)
+        });
+        if !reading {
+            self.decoder = None;
+            self.meter.unread();
+        }
+        whole
+    }
+
+    /// The body ended as HTTP says it should.
+    fn complete(&mut self, observer: &Observer, request: &Request, at: Stamp) {
+        let stream = self.decoder.as_ref().is_some_and(Decoder::is_stream);
+        let whole = self.read(observer, request, |decoder, reply| decoder.finish(at, reply));
+        match whole {
+            Some(whole) => self.meter.whole(&whole.usage, whole.has_output, whole.error),
+            // A unary reply that says nothing is empty; one that could not be read is unknown.
+            None if !stream && self.said.is_degraded() => self.meter.unread(),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        if self.state.is_some() {
+            let cut = self.observer.phase.now() == Phase::Stopped;
+            self.finish(clock::now(), if cut { Ending::Drained } else { Ending::ClientGone });
+        }
+    }
+}
+
+impl fmt::Debug for Exchange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange")
+            .field("open", &self.state.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The choices that a request asks for; none when it does not say.
+fn choices(facts: &RequestFacts) -> Option<u64> {
+    if facts.n.is_none() && facts.prompts.is_none() {
+        return None;
+    }
+    Some(facts.n.unwrap_or(1).saturating_mul(facts.prompts.unwrap_or(1)))
+}
+
+/// A header's value; of several lines of one name the first, since none of these may be a list of more than one that we can read.
+fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}

@@ -1,0 +1,108 @@
+//! What the parts of one request share: its exchange, the tap of its body, and the gauges that look at it while it is under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::asked::TraceId;
+use crate::aggregate::Series;
+use crate::measure::{AskedBounds, Live, Stamp};
+use crate::wire::{Format, RequestFacts, RequestScanner};
+
+/// One request, from its head on.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) t0: Stamp,
+    /// Index into the routes.
+    pub(super) route: usize,
+    /// How its reply is read; none: only time and bytes.
+    pub(super) format: Option<&'static Format>,
+    /// The value of the `api` label.
+    pub(super) api: &'static str,
+    /// Whether SLOs are for it at all.
+    pub(super) judged: bool,
+    pub(super) tenant: Option<Box<str>>,
+    /// For each SLO of the route whether its header condition holds; empty when none has one.
+    pub(super) slo_headers: Vec<bool>,
+    pub(super) bounds: AskedBounds,
+    pub(super) trace: Option<TraceId>,
+    pub(super) attempts: AtomicU32,
+    pub(super) upload: Mutex<Upload>,
+    pub(super) progress: Progress,
+    /// The series it counts on, once that is known.
+    pub(super) series: Mutex<Option<Arc<Series>>>,
+}
+
+/// What the request body has said so far.
+#[derive(Debug)]
+pub(super) struct Upload {
+    /// None: not read (any more).
+    pub(super) scanner: Option<RequestScanner>,
+    pub(super) sent: Option<Stamp>,
+}
+
+impl Request {
+    pub(super) fn upload(&self) -> MutexGuard<'_, Upload> {
+        self.upload.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the body has said so far.
+    pub(super) fn facts(&self) -> RequestFacts {
+        self.upload().scanner.as_ref().map(RequestScanner::facts).unwrap_or_default()
+    }
+
+    /// Whether a request that said `facts` wants a stream.
+    pub(super) fn wants_stream(&self, facts: &RequestFacts) -> bool {
+        facts.stream.unwrap_or(self.format.is_some_and(|f| f.lines))
+    }
+
+    pub(super) fn series(&self) -> MutexGuard<'_, Option<Arc<Series>>> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Where the reply stands, for readers on other threads; written once a chunk, without a lock. The numbers may be torn against each
+/// other by a chunk, which a gauge can bear.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Stamps plus 1; 0 is none.
+    first: AtomicU64,
+    last: AtomicU64,
+    /// The largest gap plus 1; 0 is none.
+    stall: AtomicU64,
+    tokens: AtomicU64,
+    streaming: AtomicBool,
+    head: AtomicBool,
+}
+
+impl Progress {
+    pub(super) fn store(&self, live: &Live) {
+        let stamp = |t: Option<Stamp>| t.map_or(0, |t| t.as_nanos().saturating_add(1));
+        self.first.store(stamp(live.t_first), Relaxed);
+        self.last.store(stamp(live.t_last), Relaxed);
+        self.stall.store(live.stall_ns.map_or(0, |ns| ns.saturating_add(1)), Relaxed);
+        self.tokens.store(live.output_tokens, Relaxed);
+        self.streaming.store(live.streaming, Relaxed);
+    }
+
+    /// The response head arrived: what was asked for no longer matters.
+    pub(super) fn head(&self, live: &Live) {
+        self.store(live);
+        self.head.store(true, Relaxed);
+    }
+
+    pub(super) fn has_head(&self) -> bool {
+        self.head.load(Relaxed)
+    }
+
+    pub(super) fn load(&self, t0: Stamp) -> Live {
+        let stamp = |n: &AtomicU64| n.load(Relaxed).checked_sub(1);
+        Live {
+            t0,
+            t_first: stamp(&self.first).map(Stamp::from_nanos),
+            t_last: stamp(&self.last).map(Stamp::from_nanos),
+            stall_ns: stamp(&self.stall),
+            streaming: self.streaming.load(Relaxed),
+            output_tokens: self.tokens.load(Relaxed),
+        }
+    }
+}

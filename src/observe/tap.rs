@@ -1,0 +1,112 @@
+//! The taps: what reads the traffic as it passes. They hold no byte of it, and whatever goes wrong in them costs a measurement,
+//! never the traffic.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Observer;
+use super::request::Request;
+use crate::aggregate::Series;
+use crate::measure::{Degraded, EventFacts, Meter, Stamp};
+use crate::wire::{EventSink, RequestFacts};
+
+/// Reads with `read`; none when it panicked.
+pub(super) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
+    // What a panic leaves half done is thrown away by the caller.
+    catch_unwind(AssertUnwindSafe(read)).ok()
+}
+
+/// The request body's side of an [`super::Exchange`].
+#[derive(Clone, Debug)]
+pub struct RequestTap {
+    pub(super) request: Arc<Request>,
+    pub(super) observer: Arc<Observer>,
+}
+
+impl RequestTap {
+    /// A connection attempt or reuse began (one or two per request).
+    pub fn attempt(&self) {
+        self.request.attempts.fetch_add(1, Relaxed);
+    }
+
+    /// Body bytes on their way to the upstream.
+    pub fn chunk(&self, bytes: &[u8]) {
+        let mut upload = self.request.upload();
+        let Some(scanner) = &mut upload.scanner else { return };
+        if guarded(|| scanner.feed(bytes)).is_none() {
+            upload.scanner = None;
+            self.observer.aggregates.degraded(Degraded::Panic);
+        }
+    }
+
+    /// The last body byte was handed to the upstream socket at `at`.
+    pub fn sent(&self, at: Stamp) {
+        self.request.upload().sent.get_or_insert(at);
+    }
+}
+
+/// What a reply's reader is connected to.
+pub(super) struct Reply<'a> {
+    pub(super) observer: &'a Observer,
+    pub(super) request: &'a Request,
+    pub(super) meter: &'a mut Meter,
+    pub(super) said: &'a mut Said,
+}
+
+/// What the reply, and the request before it, said besides the events.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// What the request body had said when the reply began.
+    pub(super) asked: RequestFacts,
+    /// The reply's model, for requests that named none.
+    pub(super) model: Option<Box<str>>,
+    /// The series that the request counts on, once resolved.
+    series: Option<Arc<Series>>,
+    /// Reasons already counted: each once a request.
+    degraded: [bool; Degraded::ALL.len()],
+}
+
+impl Said {
+    /// The series of `request`; found once, then the same to the end. `confirmed` says that the upstream answered with success.
+    pub(super) fn series(&mut self, observer: &Observer, request: &Request, confirmed: bool) -> &Arc<Series> {
+        self.series.get_or_insert_with(|| {
+            let model = self.asked.model.as_deref().or(self.model.as_deref());
+            let series = observer
+                .aggregates
+                .series(request.route, model, request.tenant.as_deref(), confirmed);
+            *request.series() = Some(Arc::clone(&series));
+            series
+        })
+    }
+
+    /// Counts that the reply could not be read for `why`.
+    pub(super) fn degraded(&mut self, observer: &Observer, why: Degraded) {
+        if !std::mem::replace(&mut self.degraded[why as usize], true) {
+            observer.aggregates.degraded(why);
+        }
+    }
+
+    /// Whether anything could not be read.
+    pub(super) fn is_degraded(&self) -> bool {
+        self.degraded.contains(&true)
+    }
+}
+
+impl EventSink for Reply<'_> {
+    fn event(&mut self, at: Stamp, facts: &EventFacts) {
+        // Events are read in replies without an error status only.
+        let series = self.said.series(self.observer, self.request, true);
+        self.meter.event(at, facts, &mut &**series);
+    }
+
+    fn model(&mut self, name: &str) {
+        if self.said.model.is_none() && name.len() <= RequestFacts::MAX_MODEL {
+            self.said.model = Some(name.into());
+        }
+    }
+
+    fn degraded(&mut self, why: Degraded) {
+        self.said.degraded(self.observer, why);
+    }
+}
