@@ -31,6 +31,7 @@ impl Config {
                 "max_headers": up.max_headers,
             },
             "half_close": self.half_close,
+            "relay": self.relay,
             "routes": self.routes.iter().map(route).collect::<Vec<_>>(),
             "labels": {
                 "models": { "allow": self.labels.models_allow, "cap": self.labels.models_cap },

@@ -75,6 +75,11 @@ const KEYS: &[Key] = &[
         "serve on after a client's FIN instead of taking the client as gone",
     ),
     key(
+        "relay",
+        "true",
+        "plain HTTP/1.1 exchanges go the short way, both sockets read in one task; `false` sends all through the full server",
+    ),
+    key(
         "routes[].name",
         "",
         "value of the `route` label; a built-in name takes that route's place",

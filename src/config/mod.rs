@@ -49,6 +49,8 @@ pub struct Config {
     pub inject_usage: bool,
     /// Serve on after a client's FIN instead of taking it as gone.
     pub half_close: bool,
+    /// Plain HTTP/1.1 exchanges go the short way; false sends all of them through the full server.
+    pub relay: bool,
     /// Shutdown behaviour.
     pub drain: Drain,
     /// Caps of the traffic port.

@@ -10,7 +10,7 @@ pub use shutdown::{Exit, Shutdown, UnderWay, run};
 pub use tracker::{Tracked, Tracker};
 
 /// Where the process is in its life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Not yet serving.
     Starting,

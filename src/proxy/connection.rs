@@ -27,6 +27,7 @@ use tower::Service;
 
 use super::Proxy;
 use super::client::{Client, Http1Io};
+use super::relay::{Left, Relay};
 use super::service::{self, ReplyBody};
 use super::sniff::{Prefixed, Sniffed, sniff};
 use crate::config::{Config, Limits};
@@ -124,10 +125,32 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
         () = phase.reached(Phase::Closing) => return,
     };
     match sniffed {
-        Ok(Sniffed::Http1(prefix)) => http1(io, prefix, &proxy).await,
+        Ok(Sniffed::Http1(prefix)) => {
+            let (io, prefix) = match &proxy.relay {
+                Some(relay) => match relayed(relay, io, prefix, &proxy).await {
+                    Some(left) => left,
+                    None => return,
+                },
+                None => (io, prefix),
+            };
+            http1(io, prefix, &proxy).await;
+        }
         Ok(Sniffed::Http2(prefix)) => http2(io, prefix, &proxy).await,
         Ok(Sniffed::Nothing) => {}
         Err(error) => tracing::debug!(%error, "client connection failed before its first byte"),
+    }
+}
+
+/// Serves plain requests the short way. What is left for the full server, if anything.
+async fn relayed<I: ClientStream>(relay: &Relay, io: I, prefix: Bytes, proxy: &Arc<Proxy>) -> Option<(I, Bytes)> {
+    let (mut phase, serving) = (proxy.phase.clone(), relay.serve(io, prefix.to_vec(), proxy.phase.clone()));
+    tokio::select! {
+        biased;
+        left = serving => match left {
+            Left::Full(io, read) => Some((io, Bytes::from(read))),
+            Left::Closed => None,
+        },
+        () = phase.reached(Phase::Stopped) => None,
     }
 }
 

@@ -160,7 +160,7 @@ fn strip(headers: &mut HeaderMap, upgrade: bool) {
     }
 }
 
-fn is_nominable(name: &str) -> bool {
+pub(super) fn is_nominable(name: &str) -> bool {
     !NOT_NOMINABLE.contains(&name) && !name.starts_with("x-forwarded-") && !name.starts_with("access-control-")
 }
 

@@ -16,6 +16,7 @@ mod head_watch;
 mod headers;
 mod metered;
 mod peek;
+mod relay;
 mod service;
 mod sniff;
 mod tunnel;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 
 use self::connection::Servers;
 use self::counters::Counters;
+use self::relay::Relay;
 use self::upstream::Upstream;
 use crate::config::{Config, Limits};
 use crate::lifecycle::{PhaseWatch, UnderWay};
@@ -39,6 +41,8 @@ pub struct Proxy {
     observer: Arc<Observer>,
     upstream: Upstream,
     servers: Servers,
+    /// The short way, where the configuration allows it.
+    relay: Option<Relay>,
     limits: Limits,
     phase: PhaseWatch,
     under_way: UnderWay,
@@ -56,10 +60,12 @@ impl Proxy {
         counters: Arc<Counters>,
     ) -> Arc<Self> {
         let servers = Servers::new(config);
+        let relay = Relay::new(config, &observer, &upstream, &under_way.requests, &counters);
         Arc::new(Self {
             observer,
             upstream,
             servers,
+            relay,
             limits: config.limits,
             phase,
             under_way,

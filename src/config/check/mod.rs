@@ -54,6 +54,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let workers = cx.get(&root, "workers", workers);
     let upstream = upstream(cx, &root);
     let half_close = cx.get(&root, "half_close", Leaf::boolean);
+    let relay = cx.get(&root, "relay", Leaf::boolean);
     let labels = labels(cx, &root);
     let routes = routes::check(cx, &root, &labels);
     let windows = windows(cx, &root);
@@ -97,6 +98,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
         profile,
         inject_usage,
         half_close,
+        relay,
         drain,
         limits,
         log,

@@ -122,6 +122,11 @@ impl Upstream {
         }))
     }
 
+    /// What makes its connections, for those who speak over them themselves.
+    pub(in crate::proxy) fn connector(&self) -> Connector {
+        self.0.connector.clone()
+    }
+
     /// Sends `request` and gives the final response head with its body. Hop-by-hop fields are the caller's business, extensions
     /// pass both ways untouched (a 101 carries hyper's `OnUpgrade` there). Dropping the future closes the connection.
     pub async fn send<B>(&self, request: Request<B>, hooks: Arc<dyn Hooks>) -> Result<Response<Body>, SendError>

@@ -1,0 +1,342 @@
+//! PURE: plain HTTP/1.1 heads, read where they lie and written on without what ends at this hop.
+//!
+//! A request head is either *plain* (nothing in it needs more than passing on) or left to the full server: this module never
+//! answers, refuses or repairs. A response head is forwarded as it came, minus hop-by-hop fields.
+
+use std::ops::Range;
+
+use httparse::{Header, Status};
+
+use super::chunked::Chunked;
+
+/// More fields than this and the head is left to the full server (requests) or read by the larger table (responses).
+const PLAIN_FIELDS: usize = 64;
+
+/// Most response fields that can be read here at all; `upstream.max_headers` may be lower.
+const RESPONSE_FIELDS: usize = 512;
+
+/// How a body is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// No body.
+    None,
+    /// Bytes left.
+    Length(u64),
+    /// Chunked coding.
+    Chunked(Chunked),
+    /// Until the end of the connection.
+    Eof,
+}
+
+/// A request head that only needs passing on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RequestHead {
+    /// Bytes of the head, empty line included.
+    pub(super) len: usize,
+    /// Where the method lies.
+    pub(super) method: Range<usize>,
+    /// Where the target lies.
+    pub(super) target: Range<usize>,
+    /// Body bytes to come.
+    pub(super) length: u64,
+    /// The client asked to close after the reply.
+    pub(super) close: bool,
+    /// Lines that end here: where each lies, line end included.
+    dropped: Option<Range<usize>>,
+}
+
+/// What the first bytes of a request are.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// Not a whole head yet.
+    Partial,
+    /// For the full server: another protocol, upgrade, expectation, coding, several framings, or malformed.
+    NotPlain,
+    /// Plain.
+    Plain(RequestHead),
+}
+
+/// Where `part` lies in `whole`.
+fn place(whole: &[u8], part: &[u8]) -> Range<usize> {
+    let from = part.as_ptr() as usize - whole.as_ptr() as usize;
+    from..from + part.len()
+}
+
+/// Whether every line of `head` ends in CRLF and no CR stands alone: what others could read differently is not plain.
+fn lines_are_strict(head: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr2(b'\r', b'\n', &head[from..]) {
+        let at = from + at;
+        if head.get(at) != Some(&b'\r') || head.get(at + 1) != Some(&b'\n') {
+            return false;
+        }
+        from = at + 2;
+    }
+    true
+}
+
+/// Reads the request head at the start of `buf`; `fields` receives its fields when it is plain.
+pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Request {
+    // Empty lines before the request line, or an HTTP/2 preface.
+    if buf.first().is_some_and(|b| !b.is_ascii_uppercase()) || buf.starts_with(b"PRI ") {
+        return Request::NotPlain;
+    }
+    let mut table = [httparse::EMPTY_HEADER; PLAIN_FIELDS];
+    let mut parsed = httparse::Request::new(&mut table);
+    let len = match parsed.parse(buf) {
+        Ok(Status::Complete(len)) => len,
+        Ok(Status::Partial) => return Request::Partial,
+        Err(_) => return Request::NotPlain,
+    };
+    let (Some(method), Some(target), Some(1)) = (parsed.method, parsed.path, parsed.version) else {
+        return Request::NotPlain;
+    };
+    if !matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS")
+        || !target.starts_with('/')
+        || !target.is_ascii()
+        || !lines_are_strict(&buf[..len])
+    {
+        return Request::NotPlain;
+    }
+    let mut head = RequestHead {
+        len,
+        method: place(buf, method.as_bytes()),
+        target: place(buf, target.as_bytes()),
+        length: 0,
+        close: false,
+        dropped: None,
+    };
+    let (mut hosts, mut lengths) = (0, 0);
+    for field in parsed.headers.iter() {
+        match known(field.name) {
+            Known::Host => hosts += 1,
+            Known::ContentLength => {
+                lengths += 1;
+                let Some(length) = number(field.value) else {
+                    return Request::NotPlain;
+                };
+                head.length = length;
+            }
+            Known::Connection => {
+                if field.value.eq_ignore_ascii_case(b"close") {
+                    head.close = true;
+                } else if !field.value.eq_ignore_ascii_case(b"keep-alive") {
+                    return Request::NotPlain;
+                }
+                if head.dropped.is_some() {
+                    return Request::NotPlain;
+                }
+                head.dropped = Some(line(buf, field));
+            }
+            Known::Special => return Request::NotPlain,
+            Known::Other => {}
+        }
+    }
+    if hosts != 1 || lengths > 1 {
+        return Request::NotPlain;
+    }
+    fields.clear();
+    fields.extend_from_slice(parsed.headers);
+    Request::Plain(head)
+}
+
+impl RequestHead {
+    /// Appends the head as it goes to the upstream.
+    pub(super) fn write(&self, buf: &[u8], out: &mut Vec<u8>) {
+        match &self.dropped {
+            Some(line) => {
+                out.extend_from_slice(&buf[..line.start]);
+                out.extend_from_slice(&buf[line.end..self.len]);
+            }
+            None => out.extend_from_slice(&buf[..self.len]),
+        }
+    }
+}
+
+/// The whole line of `field`, with its CRLF: lines are strict and values carry no line ends here.
+fn line(buf: &[u8], field: &Header<'_>) -> Range<usize> {
+    let start = place(buf, field.name.as_bytes()).start;
+    let after = place(buf, field.value).end.max(start);
+    let end = memchr::memchr(b'\n', &buf[after..]).map_or(buf.len(), |at| after + at + 1);
+    start..end
+}
+
+enum Known {
+    Host,
+    ContentLength,
+    Connection,
+    /// Needs more than passing on.
+    Special,
+    Other,
+}
+
+/// Sorts a request field by name; most are told apart by their length alone.
+fn known(name: &str) -> Known {
+    let is = |other: &str| name.eq_ignore_ascii_case(other);
+    match name.len() {
+        2 if is("te") => Known::Special,
+        4 if is("host") => Known::Host,
+        6 if is("expect") => Known::Special,
+        7 if is("upgrade") || is("trailer") => Known::Special,
+        10 if is("connection") => Known::Connection,
+        10 if is("keep-alive") => Known::Special,
+        14 if is("content-length") => Known::ContentLength,
+        14 if is("http2-settings") => Known::Special,
+        16 if is("proxy-connection") => Known::Special,
+        17 if is("transfer-encoding") => Known::Special,
+        _ => Known::Other,
+    }
+}
+
+/// A strict decimal number: digits only.
+fn number(value: &[u8]) -> Option<u64> {
+    if value.is_empty() || value.len() > 18 {
+        return None;
+    }
+    value
+        .iter()
+        .try_fold(0u64, |n, b| b.is_ascii_digit().then(|| n * 10 + u64::from(b - b'0')))
+}
+
+/// A response head, read and rewritten.
+#[derive(Debug)]
+pub(super) struct ResponseHead {
+    /// Bytes of the head as it came.
+    pub(super) len: usize,
+    /// The status.
+    pub(super) status: u16,
+    /// How its body is framed towards us.
+    pub(super) framing: Framing,
+    /// The connection can serve another request after the body.
+    pub(super) reusable: bool,
+}
+
+/// Why a response head cannot be passed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BadHead {
+    /// Not HTTP/1.x, or its framing cannot be told.
+    Malformed,
+    /// More fields than allowed.
+    TooManyFields,
+}
+
+/// What the first bytes of a response are.
+pub(super) type Response = Result<Option<ResponseHead>, BadHead>;
+
+/// Reads the response head at the start of `buf` and appends it to `out` as the client gets it; none while it is incomplete.
+/// `see` is shown the fields. A body that ends with the connection leaves chunked, so that the client's connection survives.
+pub(super) fn response(
+    buf: &[u8],
+    to_head_request: bool,
+    close: bool,
+    max_fields: usize,
+    out: &mut Vec<u8>,
+    mut see: impl FnMut(u16, &[Header<'_>]),
+) -> Response {
+    let mut table = [httparse::EMPTY_HEADER; RESPONSE_FIELDS];
+    let room = max_fields.min(RESPONSE_FIELDS);
+    let mut parsed = httparse::Response::new(&mut table[..room]);
+    let len = match parsed.parse(buf) {
+        Ok(Status::Complete(len)) => len,
+        Ok(Status::Partial) => return Ok(None),
+        Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooManyFields),
+        Err(_) => return Err(BadHead::Malformed),
+    };
+    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+        return Err(BadHead::Malformed);
+    };
+    let mut reusable = minor == 1;
+    let (mut length, mut coded, mut chunked) = (None, false, false);
+    let mut nominated: [&[u8]; 8] = [b""; 8];
+    let mut nominations = 0;
+    for field in parsed.headers.iter() {
+        if is(field, "content-length") {
+            let n = number(field.value.trim_ascii()).ok_or(BadHead::Malformed)?;
+            if length.replace(n).is_some_and(|before| before != n) {
+                return Err(BadHead::Malformed);
+            }
+        } else if is(field, "transfer-encoding") {
+            chunked = !coded && field.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
+            coded = true;
+        } else if is(field, "connection") {
+            for token in field.value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+                if token.eq_ignore_ascii_case(b"close") {
+                    reusable = false;
+                } else if token.eq_ignore_ascii_case(b"keep-alive") {
+                    reusable |= minor == 0 && !coded;
+                } else if nominations < nominated.len() {
+                    nominated[nominations] = token;
+                    nominations += 1;
+                }
+            }
+        }
+    }
+    let bodiless = to_head_request || status < 200 || status == 204 || status == 304;
+    let framing = if bodiless {
+        Framing::None
+    } else if coded {
+        // Both framings: chunked wins and the connection is not used again (RFC 9112 6.3).
+        reusable &= length.is_none();
+        if !chunked {
+            return Err(BadHead::Malformed);
+        }
+        Framing::Chunked(Chunked::default())
+    } else {
+        match length {
+            Some(0) => Framing::None,
+            Some(n) => Framing::Length(n),
+            None => Framing::Eof,
+        }
+    };
+    reusable &= framing != Framing::Eof;
+    see(status, parsed.headers);
+
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&[
+        b'0' + (status / 100) as u8,
+        b'0' + (status / 10 % 10) as u8,
+        b'0' + (status % 10) as u8,
+        b' ',
+    ]);
+    out.extend_from_slice(parsed.reason.unwrap_or_default().as_bytes());
+    out.extend_from_slice(b"\r\n");
+    for field in parsed.headers.iter() {
+        let name = field.name;
+        let drop = match name.len() {
+            7 => is(field, "upgrade"),
+            10 => is(field, "connection") || is(field, "keep-alive"),
+            14 => coded && is(field, "content-length"),
+            16 => is(field, "proxy-connection"),
+            _ => false,
+        };
+        let dropped = drop
+            || (nominations > 0
+                && nominated[..nominations]
+                    .iter()
+                    .any(|n| n.eq_ignore_ascii_case(name.as_bytes()))
+                && crate::proxy::headers::is_nominable(&name.to_ascii_lowercase()));
+        if !dropped {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(field.value);
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+    if framing == Framing::Eof {
+        out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+    }
+    if close && status >= 200 {
+        out.extend_from_slice(b"Connection: close\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    Ok(Some(ResponseHead {
+        len,
+        status,
+        framing,
+        reusable,
+    }))
+}
+
+fn is(field: &Header<'_>, name: &str) -> bool {
+    field.name.len() == name.len() && field.name.eq_ignore_ascii_case(name)
+}

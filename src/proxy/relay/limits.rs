@@ -1,0 +1,88 @@
+//! The optional time limits of one exchange over the relay, on one timer; without any limit there is no timer at all.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Sleep, sleep};
+
+use crate::clock;
+use crate::config;
+use crate::measure::Stamp;
+use crate::proxy::upstream::Limit;
+
+/// The limits in force and the moments they count from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadlines {
+    first_byte: Option<Duration>,
+    idle: Option<Duration>,
+    total: Option<Duration>,
+    t0: Stamp,
+    sent: Option<Stamp>,
+    read: Option<Stamp>,
+}
+
+impl Deadlines {
+    /// The configured limits for an exchange that began at `t0`.
+    pub(super) fn new(config: &config::Upstream, t0: Stamp) -> Self {
+        Self {
+            first_byte: config.first_byte_timeout,
+            idle: config.idle_timeout,
+            total: config.total_timeout,
+            t0,
+            sent: None,
+            read: None,
+        }
+    }
+
+    /// The request is out.
+    pub(super) fn sent(&mut self, at: Stamp) {
+        self.sent = Some(at);
+    }
+
+    /// Something was read.
+    pub(super) fn read(&mut self, at: Stamp) {
+        self.read = Some(at);
+    }
+
+    /// The limit that passes first, and when.
+    fn next(&self) -> Option<(Stamp, Limit)> {
+        let at = |from: Option<Stamp>, limit: Option<Duration>, which| {
+            let nanos = u64::try_from(limit?.as_nanos()).unwrap_or(u64::MAX);
+            Some((from?.plus(nanos), which))
+        };
+        let first_byte = if self.read.is_none() {
+            at(self.sent, self.first_byte, Limit::FirstByte)
+        } else {
+            None
+        };
+        [
+            first_byte,
+            at(self.read, self.idle, Limit::Idle),
+            at(Some(self.t0), self.total, Limit::Total),
+        ]
+        .into_iter()
+        .flatten()
+        .min_by_key(|(when, _)| *when)
+    }
+
+    /// Ready with the limit that has passed. Registers for the next one.
+    pub(super) fn poll(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<Limit> {
+        let Some((when, limit)) = self.next() else {
+            return Poll::Pending;
+        };
+        let left = Duration::from_nanos(when.since(clock::now()));
+        if left.is_zero() {
+            return Poll::Ready(limit);
+        }
+        let mut fresh = Box::pin(sleep(left));
+        // A timer that is already set for an earlier moment would wake too soon, one for a later moment too late: set it anew.
+        match fresh.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(limit),
+            Poll::Pending => {
+                *timer = Some(fresh);
+                Poll::Pending
+            }
+        }
+    }
+}

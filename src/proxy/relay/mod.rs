@@ -1,0 +1,415 @@
+//! The short way: an HTTP/1.1 client and an HTTP/1.1 upstream, both sockets read and written in place by one task.
+//!
+//! Most of a streaming proxy's cost is the system calls and wake-ups per chunk. Here one read of the upstream becomes one write to
+//! the client, with the chunk framing as it came, and the tap reads beside it. The relay understands plain requests only (see
+//! [`head`]): at the first byte of anything else (HTTP/2, upgrades, expectations, chunked uploads, odd or malformed heads) it
+//! hands the connection, with what it has read, to the full server and never sees it again.
+//!
+//! Invariants are those of the full path: bytes unchanged, nothing held back, a second send only of what was never sent, a broken
+//! reply never looks whole, one record per request.
+
+mod chunked;
+mod head;
+mod limits;
+mod pool;
+mod transfer;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use httparse::Header;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use self::head::{BadHead, Request, RequestHead};
+use self::limits::Deadlines;
+use self::pool::Pool;
+use self::transfer::{End, Failure, Overhead, Pending, READ_SIZE, Terms, Transfer, poll_read_with};
+use super::counters::Counters;
+use super::error::Answer;
+use super::upstream::{BoxIo, Connector, SendError, Upstream};
+use crate::clock;
+use crate::config::{self, Config, Protocol};
+use crate::lifecycle::{Phase, PhaseWatch, Tracker};
+use crate::measure::{Ending, Stamp};
+use crate::observe::{Exchange, Observer, RequestTap};
+
+/// After an early reply the rest of an upload is read and dropped for this long, so that the close does not destroy the reply on
+/// its way (RFC 9112 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What all connections share.
+pub(in crate::proxy) struct Relay {
+    observer: Arc<Observer>,
+    connector: Connector,
+    pool: Arc<Pool>,
+    upstream: config::Upstream,
+    header_timeout: Duration,
+    max_head: usize,
+    half_close: bool,
+    requests: Tracker,
+    counters: Arc<Counters>,
+}
+
+impl fmt::Debug for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").finish_non_exhaustive()
+    }
+}
+
+/// What became of a connection.
+pub(in crate::proxy) enum Left<C> {
+    /// It is done with.
+    Closed,
+    /// The full server must take it, beginning with these bytes.
+    Full(C, Vec<u8>),
+}
+
+impl Relay {
+    /// The relay for a checked configuration; none where every exchange needs the full server.
+    pub(in crate::proxy) fn new(
+        config: &Config,
+        observer: &Arc<Observer>,
+        upstream: &Upstream,
+        requests: &Tracker,
+        counters: &Arc<Counters>,
+    ) -> Option<Self> {
+        if !config.relay || config.upstream.protocol != Protocol::Http1 || config.inject_usage {
+            return None;
+        }
+        Some(Self {
+            observer: Arc::clone(observer),
+            connector: upstream.connector(),
+            pool: Arc::new(Pool::new(config.upstream.pool_max_idle, config.upstream.pool_idle_timeout)),
+            upstream: config.upstream.clone(),
+            header_timeout: config.limits.header_timeout,
+            max_head: config.limits.max_header_bytes,
+            half_close: config.half_close,
+            requests: requests.clone(),
+            counters: Arc::clone(counters),
+        })
+    }
+
+    /// Serves a client's connection for as long as its requests are plain. `read` is what was read of it already.
+    pub(in crate::proxy) async fn serve<C>(&self, mut client: C, mut read: Vec<u8>, mut phase: PhaseWatch) -> Left<C>
+    where
+        C: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        loop {
+            let parsed = tokio::select! {
+                biased;
+                parsed = self.next_head(&mut client, &mut read) => parsed,
+                () = phase.reached(Phase::Closing), if read.is_empty() => return Left::Closed,
+            };
+            let (head, t0, mut observed) = match parsed {
+                Ok(Some(plain)) => plain,
+                Ok(None) => return Left::Full(client, read),
+                Err(_) => return Left::Closed,
+            };
+            let guard = self.requests.enter();
+            let kept = self
+                .exchange(
+                    &mut client,
+                    &mut read,
+                    &head,
+                    t0,
+                    &mut observed,
+                    phase.now() >= Phase::Closing,
+                )
+                .await;
+            drop(observed);
+            drop(guard);
+            if !kept {
+                return Left::Closed;
+            }
+        }
+    }
+
+    /// Reads up to a whole head. None: not a plain one. An error: the connection is over.
+    async fn next_head<C>(&self, client: &mut C, read: &mut Vec<u8>) -> io::Result<Option<(RequestHead, Stamp, Exchange)>>
+    where
+        C: AsyncRead + Unpin,
+    {
+        let mut begun: Option<Stamp> = None;
+        loop {
+            if !read.is_empty() {
+                let mut fields = Vec::new();
+                match head::request(read, &mut fields) {
+                    Request::Plain(head) => {
+                        let t0 = clock::now();
+                        let observed = self.begin(t0, read, &head, &fields);
+                        return Ok(Some((head, t0, observed)));
+                    }
+                    Request::NotPlain => return Ok(None),
+                    Request::Partial if read.len() > self.max_head => return Ok(None),
+                    Request::Partial => {}
+                }
+            }
+            let fresh = read.is_empty();
+            let more = poll_fn(|cx| poll_read_with(client, cx, READ_SIZE, |_, bytes| read.extend_from_slice(bytes)));
+            let more = if fresh {
+                more.await?
+            } else {
+                // Only a head that has begun is held to the limit.
+                let from = *begun.get_or_insert_with(clock::now);
+                let left = self
+                    .header_timeout
+                    .saturating_sub(Duration::from_nanos(clock::now().since(from)));
+                // The full server answers and counts the timeout.
+                match tokio::time::timeout(left, more).await {
+                    Ok(more) => more?,
+                    Err(_) => return Ok(None),
+                }
+            };
+            if more.is_none() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    fn begin(&self, t0: Stamp, read: &[u8], head: &RequestHead, fields: &[Header<'_>]) -> Exchange {
+        // invariant: a plain head's method is one of seven tokens and its target is ASCII.
+        let method = Method::from_bytes(&read[head.method.clone()]).unwrap_or_default();
+        let target = std::str::from_utf8(&read[head.target.clone()]).unwrap_or("/");
+        let path = target.split(['?', '#']).next().unwrap_or(target);
+        self.observer.begin(t0, &method, path, &header_map(fields))
+    }
+
+    /// One exchange. Whether the client's connection can serve another.
+    async fn exchange<C>(
+        &self,
+        client: &mut C,
+        read: &mut Vec<u8>,
+        head: &RequestHead,
+        t0: Stamp,
+        observed: &mut Exchange,
+        closing: bool,
+    ) -> bool
+    where
+        C: AsyncRead + AsyncWrite + Send + Unpin,
+    {
+        let tap = observed.request_tap();
+        let is_head = &read[head.method.clone()] == b"HEAD";
+        let mut first = Vec::with_capacity(read.len());
+        head.write(read, &mut first);
+        let ready = usize::try_from(head.length).unwrap_or(usize::MAX).min(read.len() - head.len);
+        let body = head.len..head.len + ready;
+        first.extend_from_slice(&read[body.clone()]);
+        tap.chunk(&read[body.clone()]);
+        read.drain(..body.end);
+        if read.is_empty() {
+            *read = Vec::new();
+        }
+        let body_left = head.length - ready as u64;
+
+        let spent = clock::now().since(t0);
+        let (mut upstream, taken) = match self.connect(client, read, body_left, &tap, &first).await {
+            Ok(connected) => connected,
+            Err(Unsent::ClientGone) => {
+                observed.finish(clock::now(), Ending::ClientGone);
+                return false;
+            }
+            Err(Unsent::Unreachable(error)) => {
+                self.counters.upstream_connect_errors.add();
+                let answered = answer(client, observed, &SendError::Unreachable(error), body_left > 0 || head.close).await;
+                return answered && body_left == 0 && !head.close && !closing;
+            }
+        };
+        first.drain(..taken);
+        let terms = Terms {
+            is_head,
+            close: head.close || closing,
+            half_close: self.half_close,
+            max_head: self.upstream.max_header_bytes,
+            max_fields: self.upstream.max_headers,
+        };
+        let deadlines = Deadlines::new(&self.upstream, t0);
+        let up = Pending::new(first);
+        let mut transfer = Transfer::new(
+            client,
+            &mut upstream,
+            observed,
+            tap,
+            up,
+            body_left,
+            read,
+            terms,
+            deadlines,
+            Overhead::new(&self.counters, spent),
+        );
+        let end = poll_fn(|cx| transfer.poll(cx)).await;
+        let body_left = transfer.body_left;
+        drop(transfer);
+        match end {
+            End::Complete { reusable, uploaded } => {
+                if reusable {
+                    self.pool.put(upstream);
+                } else {
+                    drop(upstream);
+                }
+                if body_left > 0 {
+                    linger(client).await;
+                }
+                uploaded && !head.close && !closing
+            }
+            End::ClientGone => {
+                observed.finish(clock::now(), Ending::ClientGone);
+                false
+            }
+            End::Aborted(ending) => {
+                observed.finish(clock::now(), ending);
+                false
+            }
+            End::NoHead(failure) => {
+                drop(upstream);
+                let answered = answer(client, observed, &failure.into(), body_left > 0 || head.close).await;
+                if body_left > 0 {
+                    linger(client).await;
+                }
+                answered && body_left == 0 && !head.close && !closing
+            }
+        }
+    }
+
+    fn attempt(&self, tap: &RequestTap) {
+        tap.attempt();
+        self.counters.upstream_attempts.add();
+    }
+
+    /// A connection that took the first bytes of the request, and how many. A reused one that took none is replaced, once.
+    async fn connect<C>(
+        &self,
+        client: &mut C,
+        next: &mut Vec<u8>,
+        body_left: u64,
+        tap: &RequestTap,
+        first: &[u8],
+    ) -> Result<(BoxIo, usize), Unsent>
+    where
+        C: AsyncRead + Unpin,
+    {
+        if let Some(mut socket) = self.pool.take().await {
+            self.attempt(tap);
+            match poll_fn(|cx| Poll::Ready(std::pin::Pin::new(&mut socket).poll_write(cx, first))).await {
+                Poll::Ready(Ok(taken)) if taken > 0 => return Ok((socket, taken)),
+                Poll::Pending => return Ok((socket, 0)),
+                // Nothing of it was taken: it was provably never sent.
+                Poll::Ready(_) => {}
+            }
+        }
+        self.attempt(tap);
+        self.counters.upstream_connects.add();
+        let connecting = tokio::time::timeout(self.upstream.connect_timeout, self.connector.connect());
+        let watched = async {
+            tokio::select! {
+                connected = connecting => Some(connected),
+                () = gone(client, next, body_left > 0 || self.half_close) => None,
+            }
+        };
+        match watched.await {
+            None => Err(Unsent::ClientGone),
+            Some(Ok(Ok(socket))) => Ok((socket, 0)),
+            Some(Ok(Err(error))) => Err(Unsent::Unreachable(error.to_string())),
+            Some(Err(_)) => Err(Unsent::Unreachable(format!(
+                "no connection within upstream.connect_timeout ({:?})",
+                self.upstream.connect_timeout
+            ))),
+        }
+    }
+}
+
+enum Unsent {
+    ClientGone,
+    Unreachable(String),
+}
+
+impl From<Failure> for SendError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Closed => Self::ClosedBeforeHead,
+            Failure::TooLarge | Failure::Head(BadHead::TooManyFields) => Self::HeadTooLarge,
+            Failure::Head(BadHead::Malformed) => {
+                Self::Malformed("it is not HTTP/1.1, or its framing is contradictory".to_owned())
+            }
+            Failure::Timeout(limit) => Self::Timeout(limit),
+        }
+    }
+}
+
+/// Resolves when the client is gone. With `uploading` its bytes are the upload's business, and its end is seen there.
+async fn gone<C: AsyncRead + Unpin>(client: &mut C, next: &mut Vec<u8>, uploading: bool) {
+    if uploading {
+        return std::future::pending().await;
+    }
+    while next.len() < READ_SIZE {
+        let read =
+            poll_fn(|cx| poll_read_with(client, cx, READ_SIZE - next.len(), |_, bytes| next.extend_from_slice(bytes))).await;
+        if !matches!(read, Ok(Some(()))) {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// Answers by itself, before anything reached the client. Whether the client took it.
+async fn answer<C: AsyncWrite + Unpin>(client: &mut C, observed: &mut Exchange, error: &SendError, close: bool) -> bool {
+    let answer = Answer::from(error);
+    observed.answered(clock::now(), answer.status, answer.ending);
+    let reply = answer.into_response();
+    let (parts, body) = reply.into_parts();
+    let mut out = format!(
+        "HTTP/1.1 {} {}\r\n",
+        parts.status.as_u16(),
+        parts.status.canonical_reason().unwrap_or_default()
+    )
+    .into_bytes();
+    for (name, value) in &parts.headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if close {
+        out.extend_from_slice(b"connection: close\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&body);
+    client.write_all(&out).await.is_ok()
+}
+
+/// Ends the write side and drops what the client still sends, for a while.
+async fn linger<C: AsyncRead + AsyncWrite + Unpin>(client: &mut C) {
+    let drain = async {
+        if client.shutdown().await.is_ok() {
+            while matches!(
+                poll_fn(|cx| poll_read_with(client, cx, READ_SIZE, |_, _| ())).await,
+                Ok(Some(()))
+            ) {}
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, drain).await;
+}
+
+/// The final response head, as the observer takes it.
+fn show_head(observed: &mut Exchange, at: Stamp, status: u16, fields: &[Header<'_>]) {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
+    observed.head(at, status, &header_map(fields));
+}
+
+/// The fields that anyone could look up. One that is no header value cannot be asked for either.
+fn header_map(fields: &[Header<'_>]) -> HeaderMap {
+    let mut map = HeaderMap::with_capacity(fields.len());
+    for field in fields {
+        if let (Ok(name), Ok(value)) = (
+            HeaderName::from_bytes(field.name.as_bytes()),
+            HeaderValue::from_bytes(field.value),
+        ) {
+            map.append(name, value);
+        }
+    }
+    map
+}
