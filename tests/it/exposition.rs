@@ -6,9 +6,10 @@ mod scripted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use goodput_proxy::aggregate::{SeriesSnapshot, Snapshot};
+use goodput_proxy::config::{Config, File, Sources, Syntax};
 use goodput_proxy::expose::families::{FAMILIES, FamilyDef, Kind};
 use goodput_proxy::expose::protobuf::wire;
-use goodput_proxy::expose::{Format, ProxyStats, render};
+use goodput_proxy::expose::{Format, ProxyStats, Reference, render};
 use prost::Message;
 
 use parser::{Line, Parsed, lint, parse};
@@ -364,4 +365,40 @@ fn at_the_very_start_the_process_already_tells_about_itself() {
         Some(0.99)
     );
     assert_eq!(value(&parsed, "goodput_build_info", &[("profile", "goodput")]), Some(1.0));
+}
+
+#[test]
+fn slos_of_one_name_on_two_routes_give_distinct_reference_lines() {
+    let text = "routes:\n\
+                - {name: a, paths: [/v1/chat/completions], slos: [{name: fast, ttft: 200ms}]}\n\
+                - {name: b, paths: [/v1/completions], slos: [{name: fast, ttft: 900ms, objective: 0.9}]}\n";
+    let file = Some(File {
+        name: "test".into(),
+        text: text.into(),
+        syntax: Syntax::Yaml,
+    });
+    let config = Config::load(&Sources {
+        file,
+        ..Sources::default()
+    })
+    .expect("valid");
+    let model = goodput_proxy::expose::Model::build(
+        Snapshot::default(),
+        ProxyStats::default(),
+        &Reference::new(&config),
+        true,
+        &scripted::process(),
+    );
+    let parsed = parse(&String::from_utf8(render(&model, Format::Text).expect("rendered")).expect("text"));
+    lint(&parsed);
+    let target = |route| {
+        value(
+            &parsed,
+            "goodput_slo_target_seconds",
+            &[("route", route), ("slo", "fast"), ("bound", "ttft")],
+        )
+    };
+    assert_eq!((target("a"), target("b")), (Some(0.2), Some(0.9)));
+    let objective = |route| value(&parsed, "goodput_slo_objective_ratio", &[("route", route), ("slo", "fast")]);
+    assert_eq!((objective("a"), objective("b")), (Some(0.99), Some(0.9)));
 }

@@ -261,7 +261,8 @@ pub static FAMILIES: &[FamilyDef] = &[
         "goodput_proxy_label_overflow_total",
         "",
         &["label"],
-        "Requests whose model or tenant was counted as \"other\" because the label's cap was reached.",
+        "Times a model or tenant was counted as \"other\": its cap was reached, or no upstream ever answered that name with success. A \
+         steady rise from one means that names should be allow-listed, or that somebody invents them.",
     )),
     process(gauge(
         "goodput_proxy_ready",
