@@ -208,6 +208,7 @@ fn the_built_in_defaults_are_what_the_interface_says() {
                 "max_headers": 256,
             },
             "half_close": false,
+            "relay": true,
             "routes": ["chat", "completions", "responses", "messages", "generate", "embeddings", "other"],
             "labels": { "models": { "allow": [], "cap": 32 }, "tenant": { "header": "", "allow": [], "cap": 32 } },
             "windows": ["1m", "5m", "30m"],
