@@ -22,6 +22,7 @@ mod setup;
 mod shape;
 mod sketch;
 mod snapshot;
+mod state;
 mod window;
 
 use std::collections::HashMap;

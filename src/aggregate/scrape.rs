@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use super::histogram::{Cells, Histogram, histogram_snapshot, quantile};
 use super::lock;
-use super::series::{SKETCHED, Series, SloCounts, State};
+use super::series::Series;
 use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, slo_id};
 use super::snapshot::{Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates};
+use super::state::{SKETCHED, SloCounts, State};
 use super::window::Clock;
 use crate::measure::{Bound, Excluded, Stamp};
 
@@ -23,8 +24,8 @@ pub struct InFlight {
     pub stalled: u64,
 }
 
-/// Sketch answers: per measure of [`SKETCHED`], per window.
-type Sketched = Vec<Vec<Option<([u64; 4], u64)>>>;
+/// The values at [`QUANTILES`] and how many samples they rest on.
+type SketchAnswer = Option<([u64; 4], u64)>;
 
 /// Copies `series`. `totals` is scratch space, all 0 before and after.
 pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight, totals: &mut Vec<u64>) -> SeriesSnapshot {
@@ -34,7 +35,7 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight,
     let sums = Measure::ALL.map(|m| series.sum(&state, m));
     let class_sums: Vec<u64> = state.by_output.iter().map(Histogram::sum).collect();
     let (requests, slos, exemplars) = (state.requests.clone(), state.slos.clone(), state.exemplars.clone());
-    let sketched = ask_sketches(&state, now);
+    let sketched = ask_sketches(&state, clock.windows(), now);
     let (prompt_tokens, good_tokens) = (state.prompt_tokens, state.good_tokens);
     drop(state);
 
@@ -74,10 +75,12 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight,
     let windowed = shape.windowed();
     cells.truncate(cells.partition_point(|(id, _)| *id < windowed));
     totals.resize(totals.len().max(windowed as usize), 0);
-    for w in 0..clock.windows() {
+    for (w, sketched) in sketched.iter().enumerate() {
         let any = lock(&series.steps).add_window(clock, w, now, &cells, totals);
-        snapshot.add_window(series, clock, w, now, (totals, any), &sketched, &live.overdue_by_slo);
+        let seconds = clock.covered_ns(w, now) as f64 / 1e9;
+        snapshot.add_window(clock.name(w), seconds, totals, &live.overdue_by_slo);
         if any {
+            snapshot.add_rolling(series, clock.name(w), totals, sketched);
             totals[..windowed as usize].fill(0);
         }
     }
@@ -85,22 +88,8 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight,
 }
 
 impl SeriesSnapshot {
-    /// Adds what window `w` holds, given the window's total per cell id and whether there is any.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one caller; a struct for it would only repeat the names"
-    )]
-    fn add_window(
-        &mut self,
-        series: &Series,
-        clock: &Clock,
-        w: usize,
-        now: Stamp,
-        (totals, any): (&[u64], bool),
-        sketched: &Sketched,
-        overdue: &[u64],
-    ) {
-        let (window, seconds) = (clock.name(w), clock.covered_ns(w, now) as f64 / 1e9);
+    /// Adds what a window that covers `seconds` holds; `totals` by cell id.
+    fn add_window(&mut self, window: &Arc<str>, seconds: f64, totals: &[u64], overdue: &[u64]) {
         self.rates.push(WindowRates {
             window: Arc::clone(window),
             seconds,
@@ -118,9 +107,12 @@ impl SeriesSnapshot {
                 good_tokens: totals[at + 2],
             });
         }
-        for measure in Measure::ALL.into_iter().filter(|m| any && m.is_time()) {
-            let place = SKETCHED.iter().position(|m| *m == measure);
-            let sketch = place.and_then(|i| sketched[i][w]);
+    }
+
+    /// Adds the quantiles of a window that is not empty; `sketched` answers for the measures of [`SKETCHED`].
+    fn add_rolling(&mut self, series: &Series, window: &Arc<str>, totals: &[u64], sketched: &[SketchAnswer]) {
+        for measure in Measure::ALL.into_iter().filter(|m| m.is_time()) {
+            let sketch = SKETCHED.iter().position(|m| *m == measure).and_then(|i| sketched[i]);
             if let Some((quantiles, count)) = sketch.or_else(|| window_quantiles(series, measure, totals)) {
                 self.rolling.push(Rolling {
                     measure,
@@ -133,13 +125,14 @@ impl SeriesSnapshot {
     }
 }
 
-fn ask_sketches(state: &State, now: Stamp) -> Sketched {
-    let ask = |windows: &Vec<super::sketch::Sketch>| windows.iter().map(|s| s.quantiles(now)).collect();
-    state.sketches.iter().map(ask).collect()
+/// Per window, for each measure of [`SKETCHED`].
+fn ask_sketches(state: &State, windows: usize, now: Stamp) -> Vec<Vec<SketchAnswer>> {
+    let ask = |w: usize| state.sketches.iter().map(|windows| windows[w].quantiles(now)).collect();
+    (0..windows).map(ask).collect()
 }
 
 /// The quantiles of `measure` by its histogram over a window.
-fn window_quantiles(series: &Series, measure: Measure, totals: &[u64]) -> Option<([u64; 4], u64)> {
+fn window_quantiles(series: &Series, measure: Measure, totals: &[u64]) -> SketchAnswer {
     let (layout, offset) = (series.shape.layout(measure), series.shape.offset(measure));
     let own = &totals[offset as usize..offset as usize + layout.cells()];
     let cells: Cells = (0_u32..).zip(own.iter().copied()).filter(|(_, count)| *count > 0).collect();
