@@ -36,14 +36,12 @@ pub enum TelemetryError {
     Twice,
 }
 
-/// Starts the log. `RUST_LOG` goes before the configured filter.
+/// Starts the log. The configuration has already weighed `RUST_LOG` against the file, our own variable and the flag.
 ///
 /// # Errors
 /// When the filter cannot be read, or there is a log already.
 pub fn init(log: &Log) -> Result<Telemetry, TelemetryError> {
-    let filter = std::env::var("RUST_LOG").ok().filter(|f| !f.trim().is_empty());
-    let filter = filter.unwrap_or_else(|| log.level.clone());
-    let filter = parse(&filter)?;
+    let filter = parse(&log.level)?;
     let (writer, guard) = NonBlockingBuilder::default()
         .buffered_lines_limit(BUFFERED_LINES)
         .lossy(true)

@@ -39,3 +39,23 @@ pub(super) fn routes() -> impl Iterator<Item = Route> {
         slos: Vec::new(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{FORMATS, format_for};
+
+    #[test]
+    fn every_path_of_an_llm_route_has_a_format_and_every_format_a_route() {
+        let llm: Vec<Route> = routes().filter(|route| matches!(route.reading, Reading::ByPath)).collect();
+        for path in llm.iter().flat_map(|route| &route.paths) {
+            // One run of characters stands for the model, none for what may follow `generate`.
+            let path = path.strip_suffix('*').unwrap_or(path).replace('*', "llama");
+            assert!(format_for(&path).is_some(), "{path}");
+        }
+        for path in FORMATS.iter().flat_map(|format| format.paths) {
+            let path = path.replace('*', "llama");
+            assert!(crate::route::find(&llm, "POST", &path, |_, _| false).is_some(), "{path}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
 //! One integration binary: links once.
 #![allow(missing_docs)]
+#![allow(clippy::unwrap_used)] // helpers of tests panic as the tests do
 
+mod cli;
 mod config;
 mod exposition;
 mod formats;
