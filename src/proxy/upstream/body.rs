@@ -58,6 +58,8 @@ impl Body {
 
     pub(super) fn h2(incoming: Incoming, marks: Arc<Marks>, socket: Arc<Marks>, limits: Limits, sent: Sent) -> Self {
         let read_at = socket.read_at().unwrap_or(limits.started());
+        // A stream has no reads of its own: what is handed out stands for them.
+        marks.read(read_at);
         Self {
             state: State::H2 { incoming, marks, socket },
             limits,
@@ -107,6 +109,7 @@ impl HttpBody for Body {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
+        let over_h2 = matches!(this.state, State::H2 { .. });
         let (incoming, marks, socket, ended_with) = match &mut this.state {
             State::Http1 { incoming, conn, .. } => {
                 let ended_with = conn.drive(cx);
@@ -118,6 +121,9 @@ impl HttpBody for Body {
         this.sent.report(marks);
         let polled = Pin::new(incoming).poll_frame(cx);
         this.read_at = socket.read_at().unwrap_or(this.read_at);
+        if over_h2 && polled.is_ready() {
+            marks.read(this.read_at);
+        }
         match polled {
             Poll::Ready(Some(Ok(frame))) => {
                 if frame.is_data() {

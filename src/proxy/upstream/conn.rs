@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -108,7 +108,9 @@ impl Conn {
         .await;
         match result {
             Ok(Ok(response)) => {
-                self.marks.final_head();
+                if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    self.marks.final_head();
+                }
                 limits.progress = Progress::Head;
                 Ok(response)
             }

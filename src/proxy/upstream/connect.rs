@@ -85,7 +85,7 @@ async fn tcp(host: Arc<str>, port: u16) -> io::Result<BoxIo> {
 }
 
 /// The first of `addresses` that answers. Each starts when the one before has failed or been silent for [`ATTEMPT_DELAY`].
-async fn any_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+pub(super) async fn any_of(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut rest = addresses.into_iter();
     let first = rest
         .next()

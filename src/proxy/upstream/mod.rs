@@ -26,10 +26,10 @@ mod upload;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::{fmt, io};
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
@@ -242,13 +242,20 @@ impl Inner {
         let left = limits.total_left().unwrap_or(patience);
         match tokio::time::timeout(patience.min(left), self.connector.connect()).await {
             Ok(Ok(io)) => Ok(io),
-            Ok(Err(error)) => Err(SendError::Unreachable(format!("{}: {error}", self.name()))),
+            Ok(Err(error)) => Err(self.unreachable(error.to_string())),
             Err(_) if left < patience => Err(SendError::Timeout(Limit::Total)),
-            Err(_) => {
-                let error = io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {patience:?}"));
-                Err(SendError::Unreachable(format!("{}: {error}", self.name())))
-            }
+            Err(_) => Err(self.unreachable(format!("no connection within {patience:?} (upstream.connect_timeout)"))),
         }
+    }
+
+    fn unreachable(&self, why: String) -> SendError {
+        let name = self.name();
+        // An address as written is in the system's answer already.
+        SendError::Unreachable(if why.starts_with(&name) {
+            why
+        } else {
+            format!("{name}: {why}")
+        })
     }
 
     fn name(&self) -> String {

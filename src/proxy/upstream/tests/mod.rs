@@ -1,10 +1,18 @@
 //! Real bytes: a scripted peer at the far end of an in-memory pipe (paused clock) or of a socket.
 
-mod basics;
+mod case;
+mod early;
+mod ending;
+mod h2;
+mod limits;
+mod reuse;
+mod sockets;
+mod stream;
 
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,7 +22,8 @@ use http_body_util::{Empty, Full};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc;
 
-use super::{Body, BodyError, BoxIo, Connector, Hooks, SendError, Upstream};
+use super::{Body, BodyError, BoxError, BoxIo, Connector, Hooks, SendError, Upstream};
+use crate::clock;
 use crate::config::{self, Protocol, Target};
 use crate::measure::Stamp;
 
@@ -143,7 +152,7 @@ async fn drain(body: &mut Body) -> (Vec<u8>, Option<BodyError>) {
 fn spawn_send<B>(upstream: &Upstream, request: Request<B>) -> tokio::task::JoinHandle<Result<Response<Body>, SendError>>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<super::BoxError>,
+    B::Error: Into<BoxError>,
 {
     spawn_heard(upstream, request, Arc::new(()))
 }
@@ -155,8 +164,39 @@ fn spawn_heard<B>(
 ) -> tokio::task::JoinHandle<Result<Response<Body>, SendError>>
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<super::BoxError>,
+    B::Error: Into<BoxError>,
 {
     let upstream = upstream.clone();
     tokio::spawn(async move { upstream.send(request, hooks).await })
+}
+
+/// A request body that the test feeds; closing the sender ends it.
+struct Fed(mpsc::Receiver<Result<Frame<Bytes>, BoxError>>);
+
+impl http_body::Body for Fed {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        self.0.poll_recv(cx)
+    }
+}
+
+/// A POST whose body the test feeds.
+fn fed() -> (mpsc::Sender<Result<Frame<Bytes>, BoxError>>, http::request::Builder, Fed) {
+    let (feed, body) = mpsc::channel(64);
+    (feed, Request::post("/v1/chat/completions").header("host", "llm"), Fed(body))
+}
+
+fn data(text: &'static str) -> Result<Frame<Bytes>, BoxError> {
+    Ok(Frame::data(Bytes::from_static(text.as_bytes())))
+}
+
+/// Milliseconds since `start`.
+fn ms_since(start: Stamp) -> u64 {
+    clock::now().since(start) / 1_000_000
+}
+
+async fn sleep_ms(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
 }
