@@ -30,8 +30,10 @@ pub(super) struct Client {
     requests: AtomicUsize,
     /// Requests not yet answered to the last byte.
     under_way: AtomicUsize,
-    /// hyper holds bytes that the socket has not taken.
-    unflushed: AtomicBool,
+    /// hyper has begun to write a message's bytes and not yet written all it holds.
+    writing: AtomicBool,
+    /// Something was given to hyper that it has not written yet.
+    handed: AtomicBool,
     /// The head just parsed had both framings.
     both_framings: AtomicBool,
     /// A request body was given up before its end: the connection cannot carry another request.
@@ -75,9 +77,14 @@ impl Client {
         self.under_way.load(Relaxed) == 0
     }
 
-    /// The socket took everything so far. An HTTP/2 connection writes when it likes and is always taken to have.
+    /// A head or frame goes to hyper now.
+    pub(super) fn hand(&self) {
+        self.handed.store(true, Relaxed);
+    }
+
+    /// The socket took everything handed so far. An HTTP/2 connection writes when it likes and is always taken to have.
     pub(super) fn is_flushed(&self) -> bool {
-        self.multiplexed || !self.unflushed.load(Relaxed)
+        self.multiplexed || !self.handed.load(Relaxed)
     }
 
     /// Whether the head just parsed had both framings; asking clears it.
@@ -211,11 +218,11 @@ impl<I: AsyncWrite + Unpin> Http1Io<I> {
 
     /// Before bytes of hyper's: whatever informs goes first, unless a message is half written.
     fn poll_before_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.client.unflushed.load(Relaxed) {
+        if self.client.writing.load(Relaxed) {
             return Poll::Ready(Ok(()));
         }
         ready!(self.poll_inform(cx))?;
-        self.client.unflushed.store(true, Relaxed);
+        self.client.writing.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }
 }
@@ -262,7 +269,8 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
     /// hyper calls this when it has no unwritten byte, and in every turn of its loop while a request is being served.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        this.client.unflushed.store(false, Relaxed);
+        this.client.writing.store(false, Relaxed);
+        this.client.handed.store(false, Relaxed);
         ready!(this.poll_inform(cx))?;
         Pin::new(&mut this.io).poll_flush(cx)
     }

@@ -94,6 +94,7 @@ impl<B: Stamped> MeteredBody<B> {
             guards,
             counters,
         };
+        this.guards.client.hand();
         if this.body.is_end_stream() {
             this.finish(clock::now(), Ending::Complete);
         }
@@ -162,6 +163,7 @@ where
         step.made_progress();
         match item {
             Some(Ok(frame)) => {
+                this.guards.client.hand();
                 if let Some(bytes) = frame.data_ref() {
                     this.data(this.body.read_at(), bytes);
                     charge(cx, bytes.len());

@@ -19,6 +19,8 @@ mod peek;
 mod relay;
 mod service;
 mod sniff;
+#[cfg(test)]
+mod tests;
 mod tunnel;
 pub mod upstream;
 

@@ -1,0 +1,62 @@
+//! Time limits of a head, and which connections they do not concern.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::*;
+
+#[expect(clippy::disallowed_methods, reason = "asserts on tokio's paused clock")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_a_head_is_cut_at_the_limit_counted_from_its_first_byte() {
+    for begun in ["POST /v1/c", "PRI * HTTP/2", "POST / HTTP/1.1\r\nHost: a\r\n"] {
+        let rig = Rig::new();
+        let mut client = rig.client();
+        sleep(Duration::from_secs(100)).await;
+        let from = now();
+        client.send(begun).await;
+        assert_eq!(client.rest().await, "");
+        assert_eq!(now() - from, Duration::from_secs(30), "{begun:?}");
+        assert_eq!(rig.under_way.connections.count(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_connections_are_left_alone_before_and_between_requests() {
+    let mut rig = Rig::new();
+    let mut client = rig.client();
+    let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+    sleep(Duration::from_secs(3600)).await;
+    client.send(request).await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    assert_eq!(client.head().await, "HTTP/1.1 204 No Content\r\n\r\n");
+    sleep(Duration::from_secs(3600)).await;
+    client.send(request).await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    client.head().await;
+    let from = now();
+    client.send("GET / H").await;
+    client.rest().await;
+    assert_eq!(now() - from, Duration::from_secs(30), "a later head is held to it as well");
+    assert_eq!(rig.counters.header_timeouts.get(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_upstream_is_waited_for() {
+    let mut rig = Rig::new();
+    let mut client = rig.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    sleep(Duration::from_secs(3600)).await;
+    upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    assert_eq!(client.head().await, "HTTP/1.1 204 No Content\r\n\r\n");
+}
