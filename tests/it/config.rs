@@ -8,6 +8,7 @@ use goodput_proxy::config::{Config, File, Flag, Reading, Sources, Syntax, Target
 use goodput_proxy::measure::{Policy, Undefined};
 use serde_json::json;
 
+mod odd;
 mod problems;
 
 fn folder() -> PathBuf {

@@ -1,8 +1,6 @@
 //! Every mistake with exactly what is said about it.
 
-use std::path::Path;
-
-use goodput_proxy::config::{File, Flag, Sources, Syntax};
+use goodput_proxy::config::{Flag, Sources, Syntax};
 
 use super::{environment, load, sources};
 
@@ -328,58 +326,5 @@ fn values_that_contradict_each_other_are_a_problem() {
         "listen: 127.0.0.1:9464\nadmin: 127.0.0.2:9464",
     ] {
         assert!(load(&sources(text, Syntax::Yaml)).is_ok(), "{text}");
-    }
-}
-
-#[test]
-fn a_file_that_cannot_be_read_is_one_problem_beside_the_others() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name);
-    let read = |path: &Path| {
-        File::read(path)
-            .unwrap_err()
-            .to_string()
-            .replace(&folder.path().display().to_string(), "")
-    };
-    assert_eq!(
-        read(&path("none.yaml")),
-        "/none.yaml: No such file or directory (os error 2); name a file that can be read"
-    );
-    let conf = "/goodput.conf: the file's name says neither YAML nor TOML; call it `.yaml`, `.yml` or `.toml`";
-    assert_eq!(read(&path("goodput.conf")), conf);
-    std::fs::write(path("big.yaml"), vec![b'#'; (1 << 20) + 1]).unwrap();
-    assert_eq!(
-        read(&path("big.yaml")),
-        "/big.yaml: the file has 1048577 bytes; keep it within 1 MiB"
-    );
-    for (text, syntax, expected) in [
-        (
-            "listen: [",
-            Syntax::Yaml,
-            "while parsing a node, did not find expected node content at byte 9 line 2 column 1",
-        ),
-        (
-            "a: 1\na: 2",
-            Syntax::Yaml,
-            "String(\"a\"): duplicated key in mapping at byte 8 line 2 column 4",
-        ),
-        ("- a", Syntax::Yaml, "invalid type: sequence, expected a map"),
-        ("listen =", Syntax::Toml, "TOML parse error at line 1, column 9"),
-    ] {
-        let mut sources = sources(text, syntax);
-        sources.flags = vec![Flag {
-            name: "--admin",
-            key: "admin",
-            value: "x".to_owned(),
-        }];
-        let found = load(&sources).expect_err(text);
-        assert_eq!(found.len(), 2, "{text}");
-        let language = if syntax == Syntax::Yaml { "YAML" } else { "TOML" };
-        assert!(
-            found[0].starts_with(&format!("test: is not a {language} table: {expected}")),
-            "{}",
-            found[0]
-        );
-        assert!(found[1].starts_with("--admin: \"x\": is not an address"), "{}", found[1]);
     }
 }
