@@ -20,7 +20,7 @@ use crate::admin::{self, AdminState};
 use crate::aggregate::Snapshot;
 use crate::clock;
 use crate::config::Config;
-use crate::expose::{ProxyStats, Reference};
+use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::{self, Exit, Lifecycle, Phase, Shutdown, UnderWay};
 use crate::measure::{Bound, Slo};
 use crate::observe::Observer;
@@ -190,10 +190,10 @@ async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: one
 
 async fn admin_side(parts: Arc<Parts>, listener: TcpListener, traffic_ended: oneshot::Receiver<()>) -> Result<Exit, AppError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(AppError::Runtime)?;
-    let reference = Reference::new(&parts.config);
+    let configured = Configured::new(&parts.config);
     let state = AdminState::new(
         Arc::clone(&parts) as Arc<dyn admin::Source>,
-        reference,
+        configured,
         parts.lifecycle.watch(),
     );
     tokio::spawn(admin::serve(listener, state));

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::aggregate::Snapshot;
-use crate::expose::{ProxyStats, Reference};
+use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::PhaseWatch;
 
 pub use server::{serve, serve_connection};
@@ -41,18 +41,18 @@ pub struct AdminState {
     /// Aggregates, counters, requests, configuration, drain.
     source: Arc<dyn Source>,
     /// What the configuration contributes to the exposition.
-    reference: Arc<Reference>,
+    configured: Arc<Configured>,
     /// For `/readyz`.
     phase: PhaseWatch,
     scrapes: scrape::Slots,
 }
 
 impl AdminState {
-    /// Over `source`; `reference` is what the configuration contributes to the exposition, `phase` what `/readyz` tells.
-    pub fn new(source: Arc<dyn Source>, reference: Reference, phase: PhaseWatch) -> Self {
+    /// Over `source`; `configured` is what the configuration contributes to the exposition, `phase` what `/readyz` tells.
+    pub fn new(source: Arc<dyn Source>, configured: Configured, phase: PhaseWatch) -> Self {
         Self {
             source,
-            reference: Arc::new(reference),
+            configured: Arc::new(configured),
             phase,
             scrapes: scrape::Slots::default(),
         }

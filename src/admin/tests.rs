@@ -62,11 +62,11 @@ impl Admin {
                 left: watch::Sender::new(None),
             }),
         );
-        let reference = Reference {
+        let configured = Configured {
             profile: "goodput".into(),
-            ..Reference::default()
+            ..Configured::default()
         };
-        let state = AdminState::new(Arc::clone(&double) as Arc<dyn Source>, reference, lifecycle.watch());
+        let state = AdminState::new(Arc::clone(&double) as Arc<dyn Source>, configured, lifecycle.watch());
         Self {
             lifecycle,
             double,

@@ -2,7 +2,7 @@
 //!
 //! [`families`] is the one table of names, types, labels and help. A snapshot of the aggregates, the proxy's own counters and the
 //! configuration become one [`model::Model`]; every format (text 0.0.4, OpenMetrics, protobuf) is a rendering of that model, so
-//! they cannot disagree. Nothing here does IO but [`process`], which reads `/proc`.
+//! they cannot disagree. Nothing here does IO but [`ProcessSample`], which reads `/proc`.
 
 pub mod families;
 pub mod model;
@@ -14,7 +14,7 @@ mod stats;
 mod text;
 
 pub use families::reference;
-pub use model::{Model, Reference};
+pub use model::{Configured, Model};
 pub use negotiate::{Format, accepts_gzip, format_for};
 pub use process::ProcessSample;
 pub use stats::ProxyStats;

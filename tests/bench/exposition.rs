@@ -6,7 +6,7 @@ use goodput_proxy::aggregate::{
     HistogramSnapshot, Measure, RequestLabels, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, Snapshot,
 };
 use goodput_proxy::clock;
-use goodput_proxy::expose::{Format, Model, ProcessSample, ProxyStats, Reference, render};
+use goodput_proxy::expose::{Configured, Format, Model, ProcessSample, ProxyStats, render};
 use goodput_proxy::measure::{Bound, Outcome};
 
 /// Most milliseconds that one scrape of 10 000 lines may take.
@@ -103,7 +103,7 @@ fn main() {
             let model = Model::build(
                 copy,
                 ProxyStats::default(),
-                &Reference::default(),
+                &Configured::default(),
                 true,
                 &ProcessSample::read(),
             );

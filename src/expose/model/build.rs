@@ -1,7 +1,7 @@
 //! Snapshot, counters and configuration become a [`Model`]: which number of the aggregates goes into which family.
 
 use super::builder::{Builder, EdgeCache, number, seconds};
-use super::{Model, Reference, Value};
+use super::{Configured, Model, Value};
 use crate::aggregate::{Measure, SeriesSnapshot, SloSnapshot, SloWindow, Snapshot};
 use crate::expose::process::ProcessSample;
 use crate::expose::stats::ProxyStats;
@@ -15,7 +15,7 @@ type WindowValue = fn(&SloWindow) -> Option<f64>;
 
 impl Model {
     /// Puts everything together; `ready` is whether the readiness probe answers 200.
-    pub fn build(snapshot: Snapshot, stats: ProxyStats, reference: &Reference, ready: bool, process: &ProcessSample) -> Self {
+    pub fn build(snapshot: Snapshot, stats: ProxyStats, configured: &Configured, ready: bool, process: &ProcessSample) -> Self {
         let mut build = Builder::new();
         let mut edges = EdgeCache::default();
         let mut series = snapshot.series;
@@ -23,7 +23,7 @@ impl Model {
         slos(&mut build, &mut series);
         histograms(&mut build, &mut edges, &mut series);
         gauges(&mut build, &mut series);
-        configured(&mut build, reference);
+        reference_lines(&mut build, configured);
 
         let degraded = Degraded::ALL.iter().zip(snapshot.degraded);
         build.process(
@@ -162,10 +162,13 @@ fn histograms(build: &mut Builder, edges: &mut EdgeCache, series: &mut [SeriesSn
     });
 }
 
+/// [`crate::aggregate::QUANTILES`] as label values.
+const QUANTILE_LABELS: [&str; 4] = ["0.5", "0.9", "0.95", "0.99"];
+
 fn gauges(build: &mut Builder, series: &mut [SeriesSnapshot]) {
     build.series("goodput_rolling_seconds", series, |s, put| {
         for rolling in s.rolling.iter().filter(|r| r.measure.is_time() && r.count > 0) {
-            for (quantile, ns) in ["0.5", "0.9", "0.95", "0.99"].iter().zip(rolling.quantiles) {
+            for (quantile, ns) in QUANTILE_LABELS.iter().zip(rolling.quantiles) {
                 let labels = [rolling.measure.name().into(), (*quantile).into(), (&rolling.window).into()];
                 put(&labels, Value::Number(seconds(ns)));
             }
@@ -180,8 +183,8 @@ fn gauges(build: &mut Builder, series: &mut [SeriesSnapshot]) {
     build.series("goodput_stalled", series, |s, put| put(&[], number(s.stalled)));
 }
 
-fn configured(build: &mut Builder, reference: &Reference) {
-    let targets = reference.targets.iter().flat_map(|t| {
+fn reference_lines(build: &mut Builder, configured: &Configured) {
+    let targets = configured.targets.iter().flat_map(|t| {
         let bounds = Bound::ALL.iter().filter_map(|bound| Some((bound, t.bounds.get(*bound)?)));
         bounds.map(|(bound, ns)| {
             (
@@ -191,11 +194,33 @@ fn configured(build: &mut Builder, reference: &Reference) {
         })
     });
     build.process("goodput_slo_target_seconds", targets);
-    let objectives = reference
+    let objectives = configured
         .targets
         .iter()
         .map(|t| (vec![(&t.route).into(), (&t.slo).into()], Value::Number(t.objective)));
     build.process("goodput_slo_objective_ratio", objectives);
-    let info = vec![env!("CARGO_PKG_VERSION").into(), (&reference.profile).into()];
+    let info = vec![env!("CARGO_PKG_VERSION").into(), (&configured.profile).into()];
     build.process("goodput_build_info", [(info, number(1))]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::QUANTILES;
+
+    #[test]
+    fn the_quantile_labels_are_those_of_the_aggregates() {
+        assert_eq!(QUANTILES.map(|quantile| quantile.to_string()), QUANTILE_LABELS);
+    }
+
+    #[test]
+    fn every_measure_has_a_family_that_ends_in_its_unit() {
+        for (at, (name, measure)) in MEASURES.into_iter().enumerate() {
+            assert_eq!(measure.index(), at);
+            assert!(
+                name.ends_with(if measure.is_time() { "_seconds" } else { "_tokens" }),
+                "{name}"
+            );
+        }
+    }
 }

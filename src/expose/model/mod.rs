@@ -127,7 +127,7 @@ pub struct Exemplar {
 
 /// What the configuration contributes: constant between reloads.
 #[derive(Clone, Debug, Default)]
-pub struct Reference {
+pub struct Configured {
     /// Every SLO of every route, once.
     pub targets: Vec<Target>,
     /// The definition profile in force.
@@ -147,7 +147,7 @@ pub struct Target {
     pub objective: f64,
 }
 
-impl Reference {
+impl Configured {
     /// Reads them off the configuration.
     pub fn new(config: &Config) -> Self {
         let mut targets: Vec<Target> = Vec::new();

@@ -6,7 +6,7 @@ use goodput_proxy::aggregate::{
     Exemplar, HistogramSnapshot, Measure, RequestLabels, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, Snapshot,
 };
 use goodput_proxy::expose::model::Target;
-use goodput_proxy::expose::{Model, ProcessSample, ProxyStats, Reference};
+use goodput_proxy::expose::{Configured, Model, ProcessSample, ProxyStats};
 use goodput_proxy::measure::{Bound, Bounds, Outcome};
 
 /// Quote, backslash, newline, and a character of two bytes.
@@ -121,13 +121,13 @@ pub(super) fn snapshot() -> Snapshot {
     }
 }
 
-pub(super) fn reference() -> Reference {
+pub(super) fn reference() -> Configured {
     let bounds = Bounds {
         ttft_ns: Some(250 * MS),
         e2e_ns: Some(3_000 * MS),
         ..Bounds::default()
     };
-    Reference {
+    Configured {
         targets: vec![Target {
             route: "chat".into(),
             slo: "short".into(),
