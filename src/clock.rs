@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::measure::Stamp;
 
 /// How far before the first call the anchor lies: paused test clocks differ, and none may fall before it.
-const BEFORE: Duration = Duration::from_secs(24 * 60 * 60);
+const BEFORE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The present moment on the monotonic clock, in nanoseconds since a day before the first call in this process.
+/// The present moment on the monotonic clock, in nanoseconds since a year before the first call in this process.
 ///
 /// Follows `tokio::time::pause` in tests; outside a runtime it is the system's monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the clock")]

@@ -1,9 +1,12 @@
 //! One integration binary: links once.
-#![allow(missing_docs)]
+#![allow(missing_docs, clippy::unwrap_used)]
 #![allow(clippy::unwrap_used)] // helpers of tests panic as the tests do
 
 mod cli;
 mod config;
 mod exposition;
 mod formats;
+mod layering;
 mod profiles;
+mod rig;
+mod timing;

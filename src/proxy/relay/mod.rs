@@ -8,10 +8,13 @@
 //! Invariants are those of the full path: bytes unchanged, nothing held back, a second send only of what was never sent, a broken
 //! reply never looks whole, one record per request.
 
+mod answer;
 mod chunked;
 mod head;
 mod limits;
+mod pending;
 mod pool;
+mod terms;
 mod transfer;
 
 use std::fmt;
@@ -23,24 +26,22 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use httparse::Header;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::head::{BadHead, Request, RequestHead};
+use self::answer::{answer, linger};
+use self::head::{Request, RequestHead};
 use self::limits::Deadlines;
+use self::pending::{Pending, READ_SIZE, poll_read_with};
 use self::pool::Pool;
-use self::transfer::{End, Failure, Overhead, Pending, READ_SIZE, Terms, Transfer, poll_read_with};
+use self::terms::{End, Overhead, Terms};
+use self::transfer::Transfer;
 use super::counters::Counters;
-use super::error::Answer;
 use super::upstream::{BoxIo, Connector, SendError, Upstream};
 use crate::clock;
 use crate::config::{self, Config, Protocol};
 use crate::lifecycle::{Phase, PhaseWatch, Tracker};
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, Observer, RequestTap};
-
-/// After an early reply the rest of an upload is read and dropped for this long, so that the close does not destroy the reply on
-/// its way (RFC 9112 9.6).
-const LINGER: Duration = Duration::from_secs(1);
 
 /// What all connections share.
 pub(in crate::proxy) struct Relay {
@@ -327,19 +328,6 @@ enum Unsent {
     Unreachable(String),
 }
 
-impl From<Failure> for SendError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Closed => Self::ClosedBeforeHead,
-            Failure::TooLarge | Failure::Head(BadHead::TooManyFields) => Self::HeadTooLarge,
-            Failure::Head(BadHead::Malformed) => {
-                Self::Malformed("it is not HTTP/1.1, or its framing is contradictory".to_owned())
-            }
-            Failure::Timeout(limit) => Self::Timeout(limit),
-        }
-    }
-}
-
 /// Resolves when the client is gone. With `uploading` its bytes are the upload's business, and its end is seen there.
 async fn gone<C: AsyncRead + Unpin>(client: &mut C, next: &mut Vec<u8>, uploading: bool) {
     if uploading {
@@ -352,46 +340,7 @@ async fn gone<C: AsyncRead + Unpin>(client: &mut C, next: &mut Vec<u8>, uploadin
             return;
         }
     }
-    std::future::pending().await
-}
-
-/// Answers by itself, before anything reached the client. Whether the client took it.
-async fn answer<C: AsyncWrite + Unpin>(client: &mut C, observed: &mut Exchange, error: &SendError, close: bool) -> bool {
-    let answer = Answer::from(error);
-    observed.answered(clock::now(), answer.status, answer.ending);
-    let reply = answer.into_response();
-    let (parts, body) = reply.into_parts();
-    let mut out = format!(
-        "HTTP/1.1 {} {}\r\n",
-        parts.status.as_u16(),
-        parts.status.canonical_reason().unwrap_or_default()
-    )
-    .into_bytes();
-    for (name, value) in &parts.headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    if close {
-        out.extend_from_slice(b"connection: close\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&body);
-    client.write_all(&out).await.is_ok()
-}
-
-/// Ends the write side and drops what the client still sends, for a while.
-async fn linger<C: AsyncRead + AsyncWrite + Unpin>(client: &mut C) {
-    let drain = async {
-        if client.shutdown().await.is_ok() {
-            while matches!(
-                poll_fn(|cx| poll_read_with(client, cx, READ_SIZE, |_, _| ())).await,
-                Ok(Some(()))
-            ) {}
-        }
-    };
-    let _ = tokio::time::timeout(LINGER, drain).await;
+    std::future::pending::<()>().await;
 }
 
 /// The final response head, as the observer takes it.

@@ -4,99 +4,26 @@
 //! for the last bytes, so that the record exists when the client sees the end). One buffer per thread is read into; bytes stay with
 //! a stream only while its peer is slow, at most [`READ_SIZE`] of them each way, and then nothing more is read: backpressure.
 
-use std::cell::RefCell;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Sleep;
 
 use super::head::{self, BadHead, Framing};
 use super::limits::Deadlines;
+use super::pending::{Pending, READ_SIZE, poll_read_with};
+use super::terms::{End, Failure, Overhead, Terms};
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, RequestTap};
-use crate::proxy::counters::Counters;
 use crate::proxy::upstream::{BoxIo, Limit};
-
-/// Most bytes of one read.
-pub(super) const READ_SIZE: usize = 64 * 1024;
 
 /// Reads handled in one poll before others get their turn.
 const TURNS: usize = 16;
 
 /// Most bytes of a next request kept while a reply is under way. Past it the client is no longer read, nor its leaving seen.
 const PIPELINE_CAP: usize = 64 * 1024;
-
-/// Empty buffers above this are given back, so that a quiet stream holds nothing.
-const KEEP_CAPACITY: usize = 1024;
-
-thread_local! {
-    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
-}
-
-/// How an exchange over the relay ended.
-#[derive(Debug)]
-pub(super) enum End {
-    /// The reply is through. `reusable`: the upstream connection may serve again; `uploaded`: so may the client's.
-    Complete { reusable: bool, uploaded: bool },
-    /// The client is gone.
-    ClientGone,
-    /// Nothing reached the client yet: the proxy answers by itself.
-    NoHead(Failure),
-    /// The reply broke off: the client must see an aborted body.
-    Aborted(Ending),
-}
-
-/// Why there is no reply to pass on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// The connection ended before a head.
-    Closed,
-    /// What came is no response head.
-    Head(BadHead),
-    /// The head is larger than allowed.
-    TooLarge,
-    /// One of the proxy's limits.
-    Timeout(Limit),
-}
-
-/// What the exchange must know of its request and of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    /// The request was HEAD.
-    pub(super) is_head: bool,
-    /// The client's connection closes after the reply.
-    pub(super) close: bool,
-    /// Serve on after the client's FIN.
-    pub(super) half_close: bool,
-    /// Largest response head.
-    pub(super) max_head: usize,
-    /// Most response fields.
-    pub(super) max_fields: usize,
-}
-
-/// What the proxy itself adds.
-#[derive(Debug)]
-pub(super) struct Overhead<'a> {
-    counters: &'a Counters,
-    /// What the request cost before it went out, ns.
-    spent: u64,
-}
-
-impl<'a> Overhead<'a> {
-    pub(super) fn new(counters: &'a Counters, spent: u64) -> Self {
-        Self { counters, spent }
-    }
-
-    fn head(&self, at: Stamp) {
-        self.counters.overhead_request.record(self.spent + clock::now().since(at));
-    }
-
-    fn chunk(&self, at: Stamp) {
-        self.counters.overhead_chunk.record(clock::now().since(at));
-    }
-}
 
 /// The exchange under way.
 pub(super) struct Transfer<'a, C> {
@@ -133,82 +60,6 @@ enum Reply {
         framing: Framing,
         reusable: bool,
     },
-}
-
-/// A buffer with a position; empty most of the time.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    bytes: Vec<u8>,
-    from: usize,
-}
-
-impl Pending {
-    pub(super) fn new(bytes: Vec<u8>) -> Self {
-        Self { bytes, from: 0 }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.from == self.bytes.len()
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    /// Writes what is pending. Ready once nothing is.
-    fn poll_flush<W: AsyncWrite + Unpin + ?Sized>(&mut self, cx: &mut Context<'_>, to: &mut W) -> Poll<std::io::Result<()>> {
-        while !self.is_empty() {
-            match Pin::new(&mut *to).poll_write(cx, &self.bytes[self.from..]) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(std::io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(n)) => self.from += n,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
-            }
-        }
-        self.from = 0;
-        if self.bytes.capacity() > KEEP_CAPACITY {
-            self.bytes = Vec::new();
-        } else {
-            self.bytes.clear();
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    /// Writes `bytes` behind what is pending and keeps what the socket does not take. The error is the socket's.
-    fn write<W: AsyncWrite + Unpin + ?Sized>(&mut self, cx: &mut Context<'_>, to: &mut W, bytes: &[u8]) -> std::io::Result<()> {
-        if self.is_empty() {
-            let taken = match Pin::new(&mut *to).poll_write(cx, bytes) {
-                Poll::Ready(written) => written?,
-                Poll::Pending => 0,
-            };
-            self.push(&bytes[taken..]);
-            return Ok(());
-        }
-        self.push(bytes);
-        match self.poll_flush(cx, to) {
-            Poll::Ready(flushed) => flushed,
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-/// Reads once into the thread's buffer and hands the bytes on; `Ready(Ok(None))` at the end of the stream.
-pub(super) fn poll_read_with<R: AsyncRead + Unpin + ?Sized, T>(
-    io: &mut R,
-    cx: &mut Context<'_>,
-    limit: usize,
-    then: impl FnOnce(&mut Context<'_>, &[u8]) -> T,
-) -> Poll<std::io::Result<Option<T>>> {
-    READ.with_borrow_mut(|buffer| {
-        let limit = limit.min(buffer.len());
-        let mut read = ReadBuf::new(&mut buffer[..limit]);
-        match Pin::new(io).poll_read(cx, &mut read) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) if read.filled().is_empty() => Poll::Ready(Ok(None)),
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(Some(then(cx, read.filled())))),
-        }
-    })
 }
 
 impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
@@ -372,7 +223,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
     /// As many heads as `bytes` begins with (informational ones come first), and what follows the last.
     fn heads(&mut self, cx: &mut Context<'_>, at: Stamp, mut bytes: &[u8]) -> Option<End> {
         loop {
-            let (terms, observed, down) = (self.terms, &mut *self.observed, &mut self.down.bytes);
+            let (terms, observed, down) = (self.terms, &mut *self.observed, self.down.tail());
             let read = head::response(bytes, terms.is_head, terms.close, terms.max_fields, down, |status, fields| {
                 if status >= 200 {
                     super::show_head(observed, at, status, fields);
@@ -508,7 +359,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
         }
         let next = &mut *self.next;
         match poll_read_with(self.client, cx, PIPELINE_CAP - next.len(), |_, bytes| {
-            next.extend_from_slice(bytes)
+            next.extend_from_slice(bytes);
         }) {
             Poll::Pending => (false, None),
             Poll::Ready(Ok(Some(()))) => (true, None),

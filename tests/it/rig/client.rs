@@ -31,7 +31,12 @@ pub struct Reply {
 impl Reply {
     /// The status code.
     pub fn status(&self) -> u16 {
-        self.head.split(' ').nth(1).and_then(|s| s.get(..3)).and_then(|s| s.parse().ok()).expect("a status line")
+        self.head
+            .split(' ')
+            .nth(1)
+            .and_then(|s| s.get(..3))
+            .and_then(|s| s.parse().ok())
+            .expect("a status line")
     }
 
     /// Every value of header `name`, in order.
@@ -60,7 +65,12 @@ impl Reply {
 impl Client {
     /// Speaks over `io`.
     pub fn new(io: Box<dyn Io>) -> Self {
-        Self { io: Some(io), buf: Vec::new(), reads: Vec::new(), raw: Vec::new() }
+        Self {
+            io: Some(io),
+            buf: Vec::new(),
+            reads: Vec::new(),
+            raw: Vec::new(),
+        }
     }
 
     fn io(&mut self) -> &mut Box<dyn Io> {
@@ -110,7 +120,11 @@ impl Client {
     /// Reads until `text` has come; panics at the end of the stream.
     pub async fn read_until(&mut self, text: &str) {
         while !self.buf.windows(text.len()).any(|w| w == text.as_bytes()) {
-            assert!(self.read().await > 0, "ended before {text:?}: {:?}", String::from_utf8_lossy(&self.buf));
+            assert!(
+                self.read().await > 0,
+                "ended before {text:?}: {:?}",
+                String::from_utf8_lossy(&self.buf)
+            );
         }
     }
 
@@ -135,13 +149,21 @@ impl Client {
     /// The next whole response to a request that was not HEAD.
     pub async fn reply(&mut self) -> Reply {
         let head = self.head().await.expect("a response head");
-        let mut reply = Reply { head, body: Vec::new(), complete: false, raw_body: Vec::new() };
+        let mut reply = Reply {
+            head,
+            body: Vec::new(),
+            complete: false,
+            raw_body: Vec::new(),
+        };
         let status = reply.status();
         if status < 200 || status == 204 || status == 304 {
             reply.complete = true;
             return reply;
         }
-        let chunked = reply.headers("transfer-encoding").iter().any(|v| v.eq_ignore_ascii_case("chunked"));
+        let chunked = reply
+            .headers("transfer-encoding")
+            .iter()
+            .any(|v| v.eq_ignore_ascii_case("chunked"));
         let length = reply.header("content-length").map(|v| v.parse::<usize>().expect("a number"));
         loop {
             if chunked {
@@ -160,9 +182,24 @@ impl Client {
             if self.read().await == 0 {
                 reply.raw_body = std::mem::take(&mut self.buf);
                 reply.complete = !chunked && length.is_none();
-                reply.body = if chunked { partial_chunks(&reply.raw_body) } else { reply.raw_body.clone() };
+                reply.body = if chunked {
+                    partial_chunks(&reply.raw_body)
+                } else {
+                    reply.raw_body.clone()
+                };
                 return reply;
             }
+        }
+    }
+
+    /// Reads a chunked body, whose head was taken already, to its end.
+    pub async fn rest_of_stream(&mut self) -> Vec<u8> {
+        loop {
+            if let Some((body, used)) = dechunk(&self.buf) {
+                self.buf.drain(..used);
+                return body;
+            }
+            assert!(self.read().await > 0, "the stream ended early");
         }
     }
 
@@ -181,12 +218,18 @@ impl Client {
 
 /// A JSON POST with a length.
 pub fn post(path: &str, body: &str) -> String {
-    format!("POST {path} HTTP/1.1\r\nHost: llm\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: llm\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 /// A streaming chat request.
 pub fn chat() -> String {
-    post("/v1/chat/completions", r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#)
+    post(
+        "/v1/chat/completions",
+        r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#,
+    )
 }
 
 /// What of a cut-off chunked body had come.
@@ -194,8 +237,12 @@ fn partial_chunks(raw: &[u8]) -> Vec<u8> {
     let mut whole = raw.to_vec();
     let mut body = Vec::new();
     loop {
-        let Some(line) = whole.windows(2).position(|w| w == b"\r\n") else { return body };
-        let Ok(size) = usize::from_str_radix(std::str::from_utf8(&whole[..line]).unwrap_or("x").trim(), 16) else { return body };
+        let Some(line) = whole.windows(2).position(|w| w == b"\r\n") else {
+            return body;
+        };
+        let Ok(size) = usize::from_str_radix(std::str::from_utf8(&whole[..line]).unwrap_or("x").trim(), 16) else {
+            return body;
+        };
         let from = line + 2;
         let to = (from + size).min(whole.len());
         body.extend_from_slice(&whole[from..to]);

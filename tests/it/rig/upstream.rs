@@ -1,6 +1,7 @@
 //! A scripted model server that speaks raw bytes: split UTF-8, broken chunks, early FINs and resets, which no HTTP library would send.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -109,7 +110,10 @@ pub const DONE: &str = "data: [DONE]\n\n";
 pub fn reply(status: &str, content_type: &str, body: &str) -> Vec<Step> {
     vec![
         Step::Body,
-        send(format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}", body.len())),
+        send(format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )),
     ]
 }
 
@@ -172,8 +176,15 @@ impl Upstream {
     /// Plays `scripts`, one per request in order of arrival; the last one repeats.
     pub fn new(scripts: Vec<Vec<Step>>) -> Self {
         let last = scripts.last().cloned().unwrap_or_default();
-        let state = State { scripts: scripts.into(), last, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)), changed: watch::Sender::new(0) }
+        let state = State {
+            scripts: scripts.into(),
+            last,
+            ..State::default()
+        };
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            changed: watch::Sender::new(0),
+        }
     }
 
     /// The requests seen so far.
@@ -226,12 +237,15 @@ impl Upstream {
         let mut buf = Vec::new();
         loop {
             let script = {
-                let mut s = self.state.lock().unwrap();
+                let s = self.state.lock().unwrap();
                 // A script is spent when its request begins, not when its connection opens.
                 s.scripts.front().cloned().unwrap_or_else(|| s.last.clone())
             };
             let silent = matches!(script.first(), Some(Step::Hold | Step::Close | Step::Reset));
-            let mut seen = Seen { connection: number, ..Seen::default() };
+            let mut seen = Seen {
+                connection: number,
+                ..Seen::default()
+            };
             if !silent {
                 match read_head(&mut io, &mut buf).await {
                     Some(head) => seen.head = head,
@@ -249,7 +263,10 @@ impl Upstream {
                 });
                 index
             };
-            if !self.play(&script, &mut io, &mut buf, &mut seen, (!silent).then_some(index)).await {
+            if !self
+                .play(&script, &mut io, &mut buf, &mut seen, (!silent).then_some(index))
+                .await
+            {
                 break;
             }
         }
@@ -257,12 +274,21 @@ impl Upstream {
     }
 
     /// Whether the connection goes on.
-    async fn play(&self, script: &[Step], io: &mut Box<dyn Io>, buf: &mut Vec<u8>, seen: &mut Seen, index: Option<usize>) -> bool {
+    async fn play(
+        &self,
+        script: &[Step],
+        io: &mut Box<dyn Io>,
+        buf: &mut Vec<u8>,
+        seen: &mut Seen,
+        index: Option<usize>,
+    ) -> bool {
         for step in script {
             match step {
                 Step::Head => {}
                 Step::Body => {
-                    let Some(used) = read_body(io, buf, seen).await else { return false };
+                    let Some(used) = read_body(io, buf, seen).await else {
+                        return false;
+                    };
                     seen.raw_body = buf.drain(..used).collect();
                     self.note(|s| {
                         if let Some(i) = index {
@@ -290,24 +316,13 @@ impl Upstream {
                     self.note(|s| s.written += bytes.len());
                 }
                 Step::Wait(time) => {
-                    // The peer's leaving must be seen while waiting, as a real server's event loop would.
-                    let mut scrap = [0u8; 1];
-                    tokio::select! {
-                        () = tokio::time::sleep(*time) => {}
-                        n = io.read(&mut scrap) => match n {
-                            Ok(0) | Err(_) => return false,
-                            Ok(_) => buf.push(scrap[0]),
-                        },
+                    if !stays(io, buf, tokio::time::sleep(*time)).await {
+                        return false;
                     }
                 }
                 Step::Gate(gate) => {
-                    let mut scrap = [0u8; 1];
-                    tokio::select! {
-                        () = gate.notified() => {}
-                        n = io.read(&mut scrap) => match n {
-                            Ok(0) | Err(_) => return false,
-                            Ok(_) => buf.push(scrap[0]),
-                        },
+                    if !stays(io, buf, gate.notified()).await {
+                        return false;
                     }
                 }
                 Step::Fin => {
@@ -332,6 +347,19 @@ impl Upstream {
     }
 }
 
+/// Reads what comes until `until` resolves, as a real server's event loop would: false when the peer left meanwhile.
+async fn stays(io: &mut Box<dyn Io>, buf: &mut Vec<u8>, until: impl Future<Output = ()>) -> bool {
+    tokio::pin!(until);
+    loop {
+        tokio::select! {
+            () = &mut until => return true,
+            n = io.read_buf(buf) => if n.unwrap_or(0) == 0 {
+                return false;
+            },
+        }
+    }
+}
+
 async fn read_head(io: &mut Box<dyn Io>, buf: &mut Vec<u8>) -> Option<String> {
     loop {
         if let Some(end) = buf.windows(4).position(|w| w == b"\r\n\r\n") {
@@ -346,8 +374,13 @@ async fn read_head(io: &mut Box<dyn Io>, buf: &mut Vec<u8>) -> Option<String> {
 
 /// Reads until the body is whole; returns how many bytes of `buf` it took.
 async fn read_body(io: &mut Box<dyn Io>, buf: &mut Vec<u8>, seen: &mut Seen) -> Option<usize> {
-    let length = seen.header("content-length").map(|v| v.parse::<usize>().expect("a number as content-length"));
-    let chunked = seen.headers("transfer-encoding").iter().any(|v| v.eq_ignore_ascii_case("chunked"));
+    let length = seen
+        .header("content-length")
+        .map(|v| v.parse::<usize>().expect("a number as content-length"));
+    let chunked = seen
+        .headers("transfer-encoding")
+        .iter()
+        .any(|v| v.eq_ignore_ascii_case("chunked"));
     loop {
         if chunked {
             if let Some((body, used)) = dechunk(buf) {

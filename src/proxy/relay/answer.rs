@@ -1,0 +1,75 @@
+//! Replies of the proxy's own over the relay, and the end of a connection whose upload nobody reads.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use super::head::BadHead;
+use super::pending::{READ_SIZE, poll_read_with};
+use super::terms::Failure;
+use crate::clock;
+use crate::observe::Exchange;
+use crate::proxy::error::Answer;
+use crate::proxy::upstream::SendError;
+
+/// After an early reply the rest of an upload is read and dropped for this long, so that the close does not destroy the reply on
+/// its way (RFC 9112 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+
+impl From<Failure> for SendError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Closed => Self::ClosedBeforeHead,
+            Failure::TooLarge | Failure::Head(BadHead::TooManyFields) => Self::HeadTooLarge,
+            Failure::Head(BadHead::Malformed) => {
+                Self::Malformed("it is not HTTP/1.1, or its framing is contradictory".to_owned())
+            }
+            Failure::Timeout(limit) => Self::Timeout(limit),
+        }
+    }
+}
+
+/// Answers by itself, before anything reached the client. Whether the client took it.
+pub(super) async fn answer<C: AsyncWrite + Unpin>(
+    client: &mut C,
+    observed: &mut Exchange,
+    error: &SendError,
+    close: bool,
+) -> bool {
+    let answer = Answer::from(error);
+    observed.answered(clock::now(), answer.status, answer.ending);
+    let reply = answer.into_response();
+    let (parts, body) = reply.into_parts();
+    let mut out = format!(
+        "HTTP/1.1 {} {}\r\n",
+        parts.status.as_u16(),
+        parts.status.canonical_reason().unwrap_or_default()
+    )
+    .into_bytes();
+    for (name, value) in &parts.headers {
+        out.extend_from_slice(name.as_str().as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value.as_bytes());
+        out.extend_from_slice(b"\r\n");
+    }
+    if close {
+        out.extend_from_slice(b"connection: close\r\n");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(&body);
+    client.write_all(&out).await.is_ok()
+}
+
+/// Ends the write side and drops what the client still sends, for a while.
+pub(super) async fn linger<C: AsyncRead + AsyncWrite + Unpin>(client: &mut C) {
+    let drain = async {
+        if client.shutdown().await.is_ok() {
+            while matches!(
+                poll_fn(|cx| poll_read_with(client, cx, READ_SIZE, |_, _| ())).await,
+                Ok(Some(()))
+            ) {}
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, drain).await;
+}

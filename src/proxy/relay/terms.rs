@@ -1,0 +1,70 @@
+//! What an exchange over the relay is told, and what becomes of it.
+
+use super::head::BadHead;
+use crate::clock;
+use crate::measure::{Ending, Stamp};
+use crate::proxy::counters::Counters;
+use crate::proxy::upstream::Limit;
+
+/// How an exchange over the relay ended.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The reply is through. `reusable`: the upstream connection may serve again; `uploaded`: so may the client's.
+    Complete { reusable: bool, uploaded: bool },
+    /// The client is gone.
+    ClientGone,
+    /// Nothing reached the client yet: the proxy answers by itself.
+    NoHead(Failure),
+    /// The reply broke off: the client must see an aborted body.
+    Aborted(Ending),
+}
+
+/// Why there is no reply to pass on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The connection ended before a head.
+    Closed,
+    /// What came is no response head.
+    Head(BadHead),
+    /// The head is larger than allowed.
+    TooLarge,
+    /// One of the proxy's limits.
+    Timeout(Limit),
+}
+
+/// What the exchange must know of its request and of the configuration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The request was HEAD.
+    pub(super) is_head: bool,
+    /// The client's connection closes after the reply.
+    pub(super) close: bool,
+    /// Serve on after the client's FIN.
+    pub(super) half_close: bool,
+    /// Largest response head.
+    pub(super) max_head: usize,
+    /// Most response fields.
+    pub(super) max_fields: usize,
+}
+
+/// What the proxy itself adds.
+#[derive(Debug)]
+pub(super) struct Overhead<'a> {
+    counters: &'a Counters,
+    /// What the request cost before it went out, ns.
+    spent: u64,
+}
+
+impl<'a> Overhead<'a> {
+    pub(super) fn new(counters: &'a Counters, spent: u64) -> Self {
+        Self { counters, spent }
+    }
+
+    pub(super) fn head(&self, at: Stamp) {
+        self.counters.overhead_request.record(self.spent + clock::now().since(at));
+    }
+
+    pub(super) fn chunk(&self, at: Stamp) {
+        self.counters.overhead_chunk.record(clock::now().since(at));
+    }
+}
