@@ -187,3 +187,6 @@ fn framing(content_type: Option<&str>, lines: bool, requested: Option<bool>) -> 
         Framing::Opaque
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -244,3 +244,6 @@ fn zstd_step(decoder: &mut zstd::stream::raw::Decoder<'static>, input: &[u8], ou
         ended: false,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -181,3 +181,6 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

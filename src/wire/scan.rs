@@ -11,13 +11,20 @@
 //! [`CHECKED_NESTING`] levels of an unwatched container, brackets are only counted.
 
 mod bytes;
+mod members;
 mod number;
+mod plain;
+mod scalars;
+mod skip;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visit;
 
 use self::number::Number;
+use self::plain::{FALSE, NULL, TRUE};
 use self::text::Text;
+pub(crate) use self::visit::{Container, Scalar, Visitor};
 use super::trie::{MAX_DEPTH, NONE, NodeId, ROOT, Trie};
 
 /// Longest decoded text of a string (or key) that is kept.
@@ -25,48 +32,6 @@ pub(crate) const MAX_TEXT: usize = 256;
 
 /// Levels of an unwatched container in which `{` must meet `}` and `[` must meet `]`; deeper ones only have to balance.
 const CHECKED_NESTING: u32 = 64;
-
-/// A scalar at a watched path.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Scalar<'a> {
-    /// `null`.
-    Null,
-    /// `true`, `false`.
-    Bool(bool),
-    /// A number.
-    Number {
-        /// Its value, when written as a non-negative integer that fits.
-        integer: Option<u64>,
-        /// Whether it is zero in any spelling.
-        zero: bool,
-    },
-    /// A string.
-    Text {
-        /// Bytes between the quotes as written on the wire.
-        len: u64,
-        /// The decoded text; none past [`MAX_TEXT`] bytes.
-        text: Option<&'a [u8]>,
-    },
-}
-
-/// Object or array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Container {
-    /// `{}`.
-    Object,
-    /// `[]`.
-    Array,
-}
-
-/// Takes what stands at the watched paths, in the order of the input.
-pub(crate) trait Visitor<A> {
-    /// A scalar.
-    fn scalar(&mut self, act: A, value: Scalar<'_>);
-    /// An object or array begins; what is watched in it follows.
-    fn open(&mut self, act: A, container: Container);
-    /// It ended with `len` members or elements.
-    fn close(&mut self, act: A, container: Container, len: u64);
-}
 
 /// What the input was, once it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,10 +94,6 @@ pub(crate) struct Scanner {
     text: Text,
 }
 
-const NULL: &[u8] = b"null";
-const TRUE: &[u8] = b"true";
-const FALSE: &[u8] = b"false";
-
 impl Scanner {
     /// A scanner at the start of a value.
     pub(crate) const fn new() -> Self {
@@ -176,7 +137,10 @@ impl Scanner {
         while let Some(&byte) = bytes.get(at) {
             at = match self.state {
                 State::Value | State::FirstElement => self.value(trie, bytes, at, byte, visitor),
-                State::Key | State::FirstKey => self.key(trie, bytes, at, byte, visitor),
+                State::Key | State::FirstKey => match self.members(trie, bytes, at, visitor) {
+                    same if same == at => self.key(trie, bytes, at, byte, visitor),
+                    further => further,
+                },
                 State::Colon => match byte {
                     b':' => self.go(State::Value, at + 1),
                     _ => self.blank(byte, at),
@@ -364,47 +328,6 @@ impl Scanner {
         at + 1
     }
 
-    /// Passes over an unwatched container, from anywhere inside it but a string.
-    fn skip(&mut self, bytes: &[u8], mut at: usize) -> usize {
-        loop {
-            at = bytes::bracket_or_quote(bytes, at);
-            let Some(&byte) = bytes.get(at) else { return at };
-            at += 1;
-            match byte {
-                b'"' => {
-                    let end = bytes::string_end(bytes, at);
-                    if bytes.get(end) != Some(&b'"') {
-                        self.text.start(text::Role::Skipped);
-                        return self.go(State::Text, at);
-                    }
-                    at = end + 1;
-                }
-                b'{' | b'[' => {
-                    if self.skip_depth < CHECKED_NESTING {
-                        let bit = 1 << self.skip_depth;
-                        self.skip_kinds = if byte == b'{' {
-                            self.skip_kinds | bit
-                        } else {
-                            self.skip_kinds & !bit
-                        };
-                    }
-                    self.skip_depth = self.skip_depth.saturating_add(1);
-                }
-                _ => {
-                    self.skip_depth -= 1;
-                    let was_object = self.skip_kinds >> self.skip_depth.min(CHECKED_NESTING - 1) & 1 == 1;
-                    if self.skip_depth < CHECKED_NESTING && was_object != (byte == b'}') {
-                        return self.go(State::Error, at);
-                    }
-                    if self.skip_depth == 0 {
-                        self.value_done();
-                        return at;
-                    }
-                }
-            }
-        }
-    }
-
     fn text<A: Copy, V: Visitor<A>>(&mut self, trie: &Trie<A>, bytes: &[u8], at: usize, visitor: &mut V) -> usize {
         let (end, progress) = self.text.feed(bytes, at);
         match progress {
@@ -427,59 +350,5 @@ impl Scanner {
             },
         }
         end
-    }
-
-    fn number<A: Copy, V: Visitor<A>>(&mut self, trie: &Trie<A>, bytes: &[u8], at: usize, visitor: &mut V) -> usize {
-        let end = self.number.feed(bytes, at);
-        if end < bytes.len() {
-            self.end_number(trie, visitor);
-        }
-        end
-    }
-
-    fn end_number<A: Copy, V: Visitor<A>>(&mut self, trie: &Trie<A>, visitor: &mut V) {
-        match self.number.value() {
-            Some(value) => self.scalar(trie, value, visitor),
-            None => self.state = State::Error,
-        }
-    }
-
-    #[inline]
-    fn start_literal<A: Copy, V: Visitor<A>>(
-        &mut self,
-        trie: &Trie<A>,
-        literal: &'static [u8],
-        bytes: &[u8],
-        at: usize,
-        visitor: &mut V,
-    ) -> usize {
-        self.literal = literal;
-        if bytes[at..].starts_with(literal) {
-            self.end_literal(trie, visitor);
-            return at + literal.len();
-        }
-        self.literal_at = 1;
-        self.go(State::Literal, at + 1)
-    }
-
-    fn literal<A: Copy, V: Visitor<A>>(&mut self, trie: &Trie<A>, at: usize, byte: u8, visitor: &mut V) -> usize {
-        if self.literal.get(self.literal_at) != Some(&byte) {
-            return self.go(State::Error, at);
-        }
-        self.literal_at += 1;
-        if self.literal_at == self.literal.len() {
-            self.end_literal(trie, visitor);
-        }
-        at + 1
-    }
-
-    #[inline]
-    fn end_literal<A: Copy, V: Visitor<A>>(&mut self, trie: &Trie<A>, visitor: &mut V) {
-        let value = match self.literal {
-            b"true" => Scalar::Bool(true),
-            b"false" => Scalar::Bool(false),
-            _ => Scalar::Null,
-        };
-        self.scalar(trie, value, visitor);
     }
 }

@@ -256,3 +256,6 @@ impl Sse {
         &bytes[end + 1..]
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,9 +20,39 @@ pub(crate) struct Trie<A> {
 
 #[derive(Debug)]
 struct Node<A> {
-    keys: Vec<(&'static [u8], NodeId)>,
+    /// The marks of all keys.
+    marks: u64,
+    keys: Vec<Key>,
     each: NodeId,
     act: Option<A>,
+}
+
+/// A key, with its first eight bytes as a number: most keys differ there or in their length.
+#[derive(Debug)]
+struct Key {
+    head: u64,
+    name: &'static [u8],
+    node: NodeId,
+}
+
+/// The first eight bytes of `bytes[start..end]`, zeros where it is shorter.
+#[inline]
+fn head(bytes: &[u8], start: usize, end: usize) -> u64 {
+    let len = end.saturating_sub(start);
+    if let Some(chunk) = bytes.get(start..).and_then(|rest| rest.first_chunk::<8>()) {
+        let word = u64::from_le_bytes(*chunk);
+        return if len >= 8 { word } else { word & ((1 << (8 * len)) - 1) };
+    }
+    bytes[start..end]
+        .iter()
+        .rev()
+        .fold(0, |head, byte| head << 8 | u64::from(*byte))
+}
+
+/// One bit of 64 for a key, to tell at once most of those that a node does not have.
+#[inline]
+const fn mark(head: u64, len: usize) -> u64 {
+    1 << ((head ^ head >> 11 ^ (len as u64) << 2) & 63)
 }
 
 impl<A: Copy> Trie<A> {
@@ -55,6 +85,7 @@ impl<A: Copy> Trie<A> {
 
     fn add(&mut self) -> NodeId {
         self.nodes.push(Node {
+            marks: 0,
             keys: Vec::new(),
             each: NONE,
             act: None,
@@ -68,7 +99,14 @@ impl<A: Copy> Trie<A> {
             return known;
         }
         let new = self.add();
-        self.nodes[usize::from(node)].keys.push((key, new));
+        let head = head(key, 0, key.len());
+        let parent = &mut self.nodes[usize::from(node)];
+        parent.marks |= mark(head, key.len());
+        parent.keys.push(Key {
+            head,
+            name: key,
+            node: new,
+        });
         new
     }
 
@@ -85,10 +123,21 @@ impl<A: Copy> Trie<A> {
     /// The node of `key` in the object at `node`.
     #[inline]
     pub(crate) fn child(&self, node: NodeId, key: &[u8]) -> NodeId {
+        self.child_at(node, key, 0, key.len())
+    }
+
+    /// The node of the key `bytes[start..end]` in the object at `node`.
+    #[inline]
+    pub(crate) fn child_at(&self, node: NodeId, bytes: &[u8], start: usize, end: usize) -> NodeId {
         let Some(node) = self.nodes.get(usize::from(node)) else {
             return NONE;
         };
-        node.keys.iter().find(|(k, _)| *k == key).map_or(NONE, |(_, n)| *n)
+        let (head, len) = (head(bytes, start, end), end - start);
+        if node.marks & mark(head, len) == 0 {
+            return NONE;
+        }
+        let is = |k: &&Key| k.head == head && k.name.len() == len && (len <= 8 || *k.name == bytes[start..end]);
+        node.keys.iter().find(is).map_or(NONE, |k| k.node)
     }
 
     /// The node of each element of the array at `node`.

@@ -15,9 +15,10 @@ const fn below(word: u64, limit: u64) -> u64 {
 pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
     while let Some(chunk) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
         let word = u64::from_le_bytes(*chunk);
-        let quote = below(word ^ (ONES * b'"' as u64), 1);
+        // With its second bit flipped, a quote is 0x20 and a control character still below that; nothing else gets there.
+        let quote_or_control = below(word ^ (ONES * 0x02), 0x21);
         let backslash = below(word ^ (ONES * b'\\' as u64), 1);
-        let hit = quote | backslash | below(word, 0x20);
+        let hit = quote_or_control | backslash;
         if hit != 0 {
             return at + hit.trailing_zeros() as usize / 8;
         }

@@ -24,6 +24,21 @@ pub(super) struct Number {
     zero: bool,
 }
 
+/// The integer at `at` and the index behind it, when it is written plainly, surely fits, and its end is in `bytes`.
+#[inline]
+pub(super) fn whole_integer(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
+    let digits = &bytes[at..bytes.len().min(at + 20)];
+    let mut integer = 0;
+    for (len, byte) in digits.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' => integer = integer * 10 + u64::from(byte - b'0'),
+            b',' | b'}' | b']' if len == 1 || bytes[at] != b'0' => return Some((integer, at + len)),
+            _ => return None,
+        }
+    }
+    None
+}
+
 impl Number {
     pub(super) const fn new() -> Self {
         Self {
