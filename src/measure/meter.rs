@@ -248,7 +248,7 @@ impl Meter {
             t_last: self.t_last,
             t_end,
             streaming: self.streaming,
-            status: self.status.or(own_status),
+            status: own_status.or(self.status),
             outcome,
             read: self.kind != ReplyKind::Unread && !self.blind,
             tokens,

@@ -264,3 +264,43 @@ fn choices(facts: &RequestFacts) -> Option<u64> {
 fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name)?.to_str().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::lifecycle::Lifecycle;
+
+    #[test]
+    fn a_panic_of_the_reader_costs_this_measurement_and_nothing_else() {
+        let observer = Observer::new(&Config::default(), Lifecycle::new().watch());
+        let at = Stamp::from_nanos;
+        let mut exchange = observer.begin(at(0), &Method::POST, "/v1/chat/completions", &HeaderMap::new());
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("text/event-stream"));
+        exchange.head(at(5), StatusCode::OK, &headers);
+        let state = exchange.state.as_mut().unwrap();
+        let read = state.read(&observer, &exchange.request, |_, _| panic!("on purpose"));
+        assert_eq!(read, None);
+        exchange.chunk(at(10), b"data: {}\n\n");
+        exchange.finish(at(20), Ending::Complete);
+        let last = observer.recent(1).remove(0);
+        assert_eq!((last.outcome, last.output_tokens, last.e2e_ms), ("ok", None, 0.000_02));
+        assert_eq!(observer.snapshot(at(20)).degraded[Degraded::Panic as usize], 1);
+    }
+
+    #[test]
+    fn as_many_choices_are_asked_for_as_prompts_times_n() {
+        let asked = |n, prompts| {
+            choices(&RequestFacts {
+                n,
+                prompts,
+                ..RequestFacts::default()
+            })
+        };
+        assert_eq!(asked(None, None), None);
+        assert_eq!(asked(Some(2), None), Some(2));
+        assert_eq!(asked(None, Some(3)), Some(3));
+        assert_eq!(asked(Some(2), Some(3)), Some(6));
+    }
+}

@@ -37,22 +37,15 @@ pub(super) struct Place {
 impl UnderWay {
     /// Enters `request`; none when [`MAX_TRACKED`] are in.
     pub(super) fn enter(self: &Arc<Self>, request: &Arc<Request>) -> Option<Place> {
-        let shard = self.next.fetch_add(1, Relaxed) % SHARDS;
-        let mut places = lock(&self.shards[shard]);
-        let at = match places.free.pop() {
-            Some(at) => at,
-            None if places.places.len() < MAX_TRACKED / SHARDS => {
-                places.places.push(None);
-                places.places.len() - 1
-            }
-            None => return None,
-        };
-        places.places[at] = Some(Arc::clone(request));
-        drop(places);
-        Some(Place {
-            under_way: Arc::clone(self),
-            shard,
-            at,
+        let first = self.next.fetch_add(1, Relaxed);
+        (0..SHARDS).find_map(|i| {
+            let shard = first.wrapping_add(i) % SHARDS;
+            let at = lock(&self.shards[shard]).take(request)?;
+            Some(Place {
+                under_way: Arc::clone(self),
+                shard,
+                at,
+            })
         })
     }
 
@@ -62,6 +55,22 @@ impl UnderWay {
             let requests: Vec<_> = lock(shard).places.iter().flatten().cloned().collect();
             requests.iter().for_each(&mut f);
         }
+    }
+}
+
+impl Shard {
+    /// A place for `request`; none when all are taken.
+    fn take(&mut self, request: &Arc<Request>) -> Option<usize> {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.places.len() < MAX_TRACKED / SHARDS => {
+                self.places.push(None);
+                self.places.len() - 1
+            }
+            None => return None,
+        };
+        self.places[at] = Some(Arc::clone(request));
+        Some(at)
     }
 }
 
@@ -77,4 +86,27 @@ impl Drop for Place {
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_the_cap_requests_are_not_looked_at_until_a_place_is_free() {
+        let under_way = Arc::new(UnderWay::default());
+        let request = Arc::new(Request::for_tests());
+        let count = || {
+            let mut n = 0;
+            under_way.for_each(|_| n += 1);
+            n
+        };
+        let mut places: Vec<_> = (0..MAX_TRACKED).map(|_| under_way.enter(&request).unwrap()).collect();
+        assert!(under_way.enter(&request).is_none());
+        assert_eq!(count(), MAX_TRACKED);
+        places.swap_remove(7);
+        assert!(under_way.enter(&request).is_some(), "wherever it became free");
+        places.clear();
+        assert_eq!((count(), Arc::strong_count(&request)), (0, 1));
+    }
 }

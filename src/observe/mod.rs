@@ -93,3 +93,6 @@ impl Observer {
         serde_json::to_string(&self.recent(usize::MAX)).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,3 +106,58 @@ impl Progress {
         }
     }
 }
+
+#[cfg(test)]
+impl Request {
+    /// A request of no route in particular.
+    pub(super) fn for_tests() -> Self {
+        Self {
+            t0: Stamp::default(),
+            route: 0,
+            format: None,
+            api: "other",
+            judged: false,
+            tenant: None,
+            slo_headers: Vec::new(),
+            bounds: AskedBounds::default(),
+            trace: None,
+            attempts: AtomicU32::new(0),
+            upload: Mutex::new(Upload {
+                scanner: None,
+                sent: None,
+            }),
+            progress: Progress::default(),
+            series: Mutex::new(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_gives_back_what_was_stored_also_a_stamp_of_zero() {
+        let progress = Progress::default();
+        let t0 = Stamp::from_nanos(5);
+        let mut live = Live {
+            t0,
+            t_first: None,
+            t_last: None,
+            stall_ns: None,
+            streaming: false,
+            output_tokens: 0,
+        };
+        assert_eq!((progress.load(t0), progress.has_head()), (live, false));
+        live = Live {
+            t_first: Some(Stamp::from_nanos(0)),
+            t_last: Some(Stamp::from_nanos(9)),
+            stall_ns: Some(0),
+            streaming: true,
+            output_tokens: 3,
+            ..live
+        };
+        progress.head(&live);
+        assert_eq!((progress.load(t0), progress.has_head()), (live, true));
+    }
+}

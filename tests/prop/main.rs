@@ -1,3 +1,4 @@
 //! Property tests: parts of the pure ring against slow, obvious models.
 
+mod accounting;
 mod aggregate;
