@@ -42,6 +42,8 @@ pub struct App {
     traffic_address: SocketAddr,
     admin: TcpListener,
     admin_address: SocketAddr,
+    lifecycle: Lifecycle,
+    observer: Arc<Observer>,
 }
 
 /// Why the proxy cannot run.
@@ -70,7 +72,10 @@ impl App {
     pub fn build(config: Config) -> Result<Self, AppError> {
         let (traffic, traffic_address) = bind("listen", config.listen)?;
         let (admin, admin_address) = bind("admin", config.admin)?;
+        let lifecycle = Lifecycle::new();
         Ok(Self {
+            observer: Observer::new(&config, lifecycle.watch()),
+            lifecycle,
             config,
             traffic,
             traffic_address,
@@ -89,6 +94,11 @@ impl App {
         self.admin_address
     }
 
+    /// What will have been measured, for whoever runs the proxy within a program.
+    pub fn observer(&self) -> Arc<Observer> {
+        Arc::clone(&self.observer)
+    }
+
     /// Serves until `shutdown` asks for the end and the drain is through.
     ///
     /// # Errors
@@ -101,14 +111,13 @@ impl App {
             .map_err(AppError::Runtime)?;
         self.announce();
 
-        let lifecycle = Lifecycle::new();
         let parts = Arc::new(Parts {
-            observer: Observer::new(&self.config, lifecycle.watch()),
+            observer: self.observer,
             counters: Arc::new(Counters::default()),
             under_way: UnderWay::default(),
             config: self.config,
             shutdown,
-            lifecycle,
+            lifecycle: self.lifecycle,
         });
         let (traffic_ended, until_traffic_ended) = oneshot::channel::<()>();
         let (admin_lives, admin_ended) = oneshot::channel::<()>();

@@ -6,6 +6,7 @@ pub mod app;
 pub mod cli;
 pub mod clock;
 pub mod config;
+pub mod demo;
 pub mod expose;
 pub mod lifecycle;
 pub mod measure;

@@ -2,6 +2,7 @@
 
 mod args;
 mod check;
+mod demo;
 mod explain;
 mod healthcheck;
 mod run;
@@ -39,6 +40,8 @@ enum Command {
     Run(ConfigArgs),
     /// Read the configuration, print every problem, exit 0 or 2
     Check(ConfigArgs),
+    /// A simulated engine and traffic around the real proxy: a first look, nothing else needed
+    Demo(demo::DemoArgs),
     /// Replay a recorded stream under every definition: each tool's TTFT, TPOT or ITL, E2E and n, with the formulas
     Explain(explain::ExplainArgs),
     /// Exit 0 when the local admin endpoint is live (for compose files and exec probes), else 1
@@ -65,6 +68,7 @@ where
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => with_config(&args, run::run),
         Command::Check(args) => with_config(&args, check::run),
+        Command::Demo(args) => demo::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Healthcheck(args) => with_config(&args, healthcheck::run),
     }

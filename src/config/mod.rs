@@ -61,6 +61,14 @@ pub struct Config {
     pub requests_kept: usize,
 }
 
+/// A duration with its unit (`30s`), for flags that are no key of the configuration.
+///
+/// # Errors
+/// What is wrong, and what would be right.
+pub fn parse_duration(written: &str) -> Result<Duration, String> {
+    units::duration(written).map_err(|wrong| format!("{}: {}", wrong.what, wrong.right))
+}
+
 impl Config {
     /// Merges the sources and checks the result; every problem of every source comes in one go.
     pub fn load(sources: &Sources) -> Result<Self, Vec<Problem>> {

@@ -4,6 +4,7 @@
 
 mod cli;
 mod config;
+mod demo;
 mod exposition;
 mod formats;
 mod layering;
