@@ -14,8 +14,6 @@ mod bytes;
 mod members;
 mod number;
 mod plain;
-#[cfg(test)]
-mod properties;
 mod scalars;
 mod skip;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a scrape says: golden texts, the table of families, a linter's checks, and that all formats tell the same numbers.
 
-mod parser;
+pub(crate) mod parser;
 mod protobuf;
 mod scripted;
 

@@ -2,4 +2,3 @@
 
 mod accounting;
 mod aggregate;
-mod wire;

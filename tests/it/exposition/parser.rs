@@ -4,32 +4,32 @@ use std::collections::{BTreeMap, HashSet};
 
 /// One `# TYPE` block.
 #[derive(Debug, Default)]
-pub(super) struct Parsed {
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) help: String,
-    pub(super) unit: String,
-    pub(super) samples: Vec<Line>,
+pub(crate) struct Parsed {
+    pub(crate) name: String,
+    pub(crate) kind: String,
+    pub(crate) help: String,
+    pub(crate) unit: String,
+    pub(crate) samples: Vec<Line>,
 }
 
 /// One sample line.
 #[derive(Debug, PartialEq)]
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) value: f64,
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
     /// What follows `#` on the line.
-    pub(super) exemplar: Option<String>,
+    pub(crate) exemplar: Option<String>,
 }
 
 impl Line {
-    pub(super) fn label(&self, name: &str) -> &str {
+    pub(crate) fn label(&self, name: &str) -> &str {
         self.labels.get(name).map_or("", String::as_str)
     }
 }
 
 /// Reads text 0.0.4 or OpenMetrics; panics, naming the line, on anything that is neither.
-pub(super) fn parse(text: &str) -> Vec<Parsed> {
+pub(crate) fn parse(text: &str) -> Vec<Parsed> {
     let mut out: Vec<Parsed> = Vec::new();
     let mut seen = HashSet::new();
     for line in text.lines().filter(|line| *line != "# EOF") {
@@ -113,7 +113,7 @@ fn quoted(text: &str) -> Option<(String, &str)> {
 }
 
 /// Panics on what a scraper would refuse or a linter would report.
-pub(super) fn lint(families: &[Parsed]) {
+pub(crate) fn lint(families: &[Parsed]) {
     let mut series = HashSet::new();
     for family in families {
         assert!(

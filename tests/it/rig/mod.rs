@@ -5,8 +5,9 @@
 //!
 //! Every test that goes through [`both`] runs twice: on the short way (the relay) and on the full server.
 
-#![allow(dead_code, unused_imports)] // shared by every test module; not each uses all of it
+#![allow(dead_code, unused_imports, unreachable_pub)] // shared by every test module and binary; not each uses all of it
 
+mod admin;
 pub mod client;
 pub mod upstream;
 
@@ -53,6 +54,7 @@ pub struct Rig {
     pub lifecycle: Lifecycle,
     /// What drain waits for.
     pub under_way: UnderWay,
+    config: Config,
     proxy: Arc<Proxy>,
     pipe: usize,
 }
@@ -127,6 +129,7 @@ impl Rig {
             counters,
             lifecycle,
             under_way,
+            config,
             proxy,
             pipe,
         }
