@@ -104,7 +104,8 @@ impl Relay {
             let parsed = tokio::select! {
                 biased;
                 parsed = self.next_head(&mut client, &mut read) => parsed,
-                () = phase.reached(Phase::Closing), if read.is_empty() => return Left::Closed,
+                // Idle, or within a head: neither holds up a drain.
+                () = phase.reached(Phase::Closing) => return Left::Closed,
             };
             let (head, t0, mut observed) = match parsed {
                 Ok(Some(plain)) => plain,
@@ -140,6 +141,7 @@ impl Relay {
             if !read.is_empty() {
                 let mut fields = Vec::new();
                 match head::request(read, &mut fields) {
+                    Request::Plain(head) if head.len > self.max_head => return Ok(None),
                     Request::Plain(head) => {
                         let t0 = clock::now();
                         let observed = self.begin(t0, read, &head, &fields);
@@ -160,10 +162,12 @@ impl Relay {
                 let left = self
                     .header_timeout
                     .saturating_sub(Duration::from_nanos(clock::now().since(from)));
-                // The full server answers and counts the timeout.
                 match tokio::time::timeout(left, more).await {
                     Ok(more) => more?,
-                    Err(_) => return Ok(None),
+                    Err(_) => {
+                        self.counters.header_timeouts.add();
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
                 }
             };
             if more.is_none() {

@@ -5,9 +5,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn idle_unused_and_half_open_connections_close_at_once() {
-    let mut rig = Rig::new();
+async fn idle_unused_and_half_open_connections_close_at_once(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut used = rig.client();
     used.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -30,9 +29,8 @@ async fn idle_unused_and_half_open_connections_close_at_once() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_stream_under_way_is_finished_and_then_its_connection_closes() {
-    let mut rig = Rig::new();
+async fn a_stream_under_way_is_finished_and_then_its_connection_closes(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -50,9 +48,8 @@ async fn a_stream_under_way_is_finished_and_then_its_connection_closes() {
     assert_eq!(rig.under_way.requests.count(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn at_the_deadline_a_stream_is_cut_without_a_clean_end() {
-    let mut rig = Rig::new();
+async fn at_the_deadline_a_stream_is_cut_without_a_clean_end(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -70,9 +67,8 @@ async fn at_the_deadline_a_stream_is_cut_without_a_clean_end() {
     assert_eq!(upstream.rest().await, "");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_http2_stream_is_finished_after_the_goodbye() {
-    let mut rig = Rig::new();
+async fn an_http2_stream_is_finished_after_the_goodbye(relay: bool) {
+    let mut rig = Rig::new(relay);
     let client = rig.client();
     let (mut sender, conn) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client.0))
         .await
@@ -97,9 +93,8 @@ async fn an_http2_stream_is_finished_after_the_goodbye() {
     conn.await.unwrap().unwrap();
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_http2_client_sees_a_reset_where_the_upstream_broke_off() {
-    let mut rig = Rig::new();
+async fn an_http2_client_sees_a_reset_where_the_upstream_broke_off(relay: bool) {
+    let mut rig = Rig::new(relay);
     let client = rig.client();
     let (mut sender, conn) = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client.0))
         .await
@@ -116,3 +111,11 @@ async fn an_http2_client_sees_a_reset_where_the_upstream_broke_off() {
     assert_eq!(first, "hello");
     assert!(body.frame().await.unwrap().is_err());
 }
+
+both_ways!(
+    idle_unused_and_half_open_connections_close_at_once,
+    a_stream_under_way_is_finished_and_then_its_connection_closes,
+    at_the_deadline_a_stream_is_cut_without_a_clean_end,
+    an_http2_stream_is_finished_after_the_goodbye,
+    an_http2_client_sees_a_reset_where_the_upstream_broke_off,
+);

@@ -2,9 +2,8 @@
 
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn heads_and_bodies_pass_unchanged_and_nothing_is_added() {
-    let mut rig = Rig::new();
+async fn heads_and_bodies_pass_unchanged_and_nothing_is_added(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client
         .send(
@@ -42,9 +41,8 @@ async fn heads_and_bodies_pass_unchanged_and_nothing_is_added() {
     assert_eq!(client.bytes(12).await, "2\r\n\n\n\r\n0\r\n\r\n");
 }
 
-#[tokio::test(start_paused = true)]
-async fn absolute_form_is_forwarded_in_origin_form() {
-    let mut rig = Rig::new();
+async fn absolute_form_is_forwarded_in_origin_form(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client
         .send("GET http://llm:8000/v1/models HTTP/1.1\r\nHost: other\r\n\r\n")
@@ -53,9 +51,8 @@ async fn absolute_form_is_forwarded_in_origin_form() {
     assert_eq!(upstream.head().await, "GET /v1/models HTTP/1.1\r\nHost: llm:8000\r\n\r\n");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_http10_client_gets_no_chunks_and_no_early_hints() {
-    let mut rig = Rig::new();
+async fn an_http10_client_gets_no_chunks_and_no_early_hints(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET /v1/models HTTP/1.0\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -71,9 +68,8 @@ async fn an_http10_client_gets_no_chunks_and_no_early_hints() {
     assert_eq!(rig.counters.informational_dropped.get(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn informational_replies_are_relayed_before_the_head() {
-    let mut rig = Rig::new();
+async fn informational_replies_are_relayed_before_the_head(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -95,9 +91,8 @@ async fn informational_replies_are_relayed_before_the_head() {
     assert_eq!(rig.counters.informational_dropped.get(), 0);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed() {
-    let mut rig = Rig::new();
+async fn a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     let head = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n";
     client.send(head).await;
@@ -116,13 +111,12 @@ async fn a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed() {
     assert!(refusal.starts_with("HTTP/1.1 413 Too Big\r\n"), "{refusal}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off() {
+async fn what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off(relay: bool) {
     for (framing, sent) in [
         ("transfer-encoding: chunked", "5\r\nhello\r\n5\r\nworld\r\n"),
         ("content-length: 1000", "hello world"),
     ] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::new(relay);
         let mut client = rig.client();
         client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
         let mut upstream = rig.upstream().await;
@@ -141,10 +135,9 @@ async fn what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off() 
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_frees_the_upstream_before_and_after_the_head() {
+async fn a_client_that_leaves_frees_the_upstream_before_and_after_the_head(relay: bool) {
     for head_first in [false, true] {
-        let mut rig = Rig::new();
+        let mut rig = Rig::new(relay);
         let mut client = rig.client();
         client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi").await;
         let mut upstream = rig.upstream().await;
@@ -162,9 +155,8 @@ async fn a_client_that_leaves_frees_the_upstream_before_and_after_the_head() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_websocket_is_spliced_both_ways() {
-    let mut rig = Rig::new();
+async fn a_websocket_is_spliced_both_ways(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client
         .send("GET /v1/realtime HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n")
@@ -191,3 +183,14 @@ async fn a_websocket_is_spliced_both_ways() {
     rig.under_way.requests.empty().await;
     assert_eq!(rig.counters.upgrades.get(), 1);
 }
+
+both_ways!(
+    heads_and_bodies_pass_unchanged_and_nothing_is_added,
+    absolute_form_is_forwarded_in_origin_form,
+    an_http10_client_gets_no_chunks_and_no_early_hints,
+    informational_replies_are_relayed_before_the_head,
+    a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed,
+    what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off,
+    a_client_that_leaves_frees_the_upstream_before_and_after_the_head,
+    a_websocket_is_spliced_both_ways,
+);

@@ -11,10 +11,9 @@ fn now() -> Instant {
     Instant::now()
 }
 
-#[tokio::test(start_paused = true)]
-async fn half_a_head_is_cut_at_the_limit_counted_from_its_first_byte() {
+async fn half_a_head_is_cut_at_the_limit_counted_from_its_first_byte(relay: bool) {
     for begun in ["POST /v1/c", "PRI * HTTP/2", "POST / HTTP/1.1\r\nHost: a\r\n"] {
-        let rig = Rig::new();
+        let rig = Rig::new(relay);
         let mut client = rig.client();
         sleep(Duration::from_secs(100)).await;
         let from = now();
@@ -25,9 +24,8 @@ async fn half_a_head_is_cut_at_the_limit_counted_from_its_first_byte() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn idle_connections_are_left_alone_before_and_between_requests() {
-    let mut rig = Rig::new();
+async fn idle_connections_are_left_alone_before_and_between_requests(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     sleep(Duration::from_secs(3600)).await;
@@ -49,9 +47,8 @@ async fn idle_connections_are_left_alone_before_and_between_requests() {
     assert_eq!(rig.counters.header_timeouts.get(), 1);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_silent_upstream_is_waited_for() {
-    let mut rig = Rig::new();
+async fn a_silent_upstream_is_waited_for(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -60,3 +57,9 @@ async fn a_silent_upstream_is_waited_for() {
     upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
     assert_eq!(client.head().await, "HTTP/1.1 204 No Content\r\n\r\n");
 }
+
+both_ways!(
+    half_a_head_is_cut_at_the_limit_counted_from_its_first_byte,
+    idle_connections_are_left_alone_before_and_between_requests,
+    a_silent_upstream_is_waited_for,
+);

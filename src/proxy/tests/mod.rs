@@ -1,5 +1,23 @@
 //! The data path over in-memory pipes on the paused clock: real bytes on both sides, the peers scripted.
 
+/// Each test runs twice: by the full server alone, and with the relay taking what is plain.
+macro_rules! both_ways {
+    ($($name:ident),+ $(,)?) => {
+        mod full {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                super::$name(false).await;
+            })+
+        }
+        mod relay {
+            $(#[tokio::test(start_paused = true)]
+            async fn $name() {
+                super::$name(true).await;
+            })+
+        }
+    };
+}
+
 mod drain;
 mod forward;
 mod limits;
@@ -30,8 +48,11 @@ struct Rig {
 }
 
 impl Rig {
-    fn new() -> Self {
-        Self::with(&Config::default())
+    fn new(relay: bool) -> Self {
+        Self::with(&Config {
+            relay,
+            ..Config::default()
+        })
     }
 
     fn with(config: &Config) -> Self {

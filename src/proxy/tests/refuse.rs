@@ -2,8 +2,8 @@
 
 use super::*;
 
-async fn refused(request: &str) -> (String, String, Rig) {
-    let mut rig = Rig::new();
+async fn refused(relay: bool, request: &str) -> (String, String, Rig) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send(request).await;
     let head = client.head().await;
@@ -12,15 +12,15 @@ async fn refused(request: &str) -> (String, String, Rig) {
     (head, body, rig)
 }
 
-#[tokio::test(start_paused = true)]
-async fn both_framings_are_refused_in_either_order_and_the_rest_is_no_request() {
+async fn both_framings_are_refused_in_either_order_and_the_rest_is_no_request(relay: bool) {
     for framing in [
         "Content-Length: 4\r\nTransfer-Encoding: chunked",
         "Transfer-Encoding: chunked\r\nContent-Length: 4",
     ] {
-        let (head, body, _) = refused(&format!(
-            "POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n0\r\n\r\nGET /admin HTTP/1.1\r\nHost: a\r\n\r\n"
-        ))
+        let (head, body, _) = refused(
+            relay,
+            &format!("POST / HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n0\r\n\r\nGET /admin HTTP/1.1\r\nHost: a\r\n\r\n"),
+        )
         .await;
         assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
         assert!(head.contains("x-goodput-error: both_framings\r\n"), "{head}");
@@ -29,8 +29,7 @@ async fn both_framings_are_refused_in_either_order_and_the_rest_is_no_request() 
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn connect_and_bad_hosts_are_refused() {
+async fn connect_and_bad_hosts_are_refused(relay: bool) {
     for (request, status, reason) in [
         (
             "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\nConnection: close\r\n\r\n",
@@ -44,16 +43,15 @@ async fn connect_and_bad_hosts_are_refused() {
             "bad_target",
         ),
     ] {
-        let (head, _, rig) = refused(request).await;
+        let (head, _, rig) = refused(relay, request).await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
         assert!(head.contains(&format!("x-goodput-error: {reason}\r\n")), "{head}");
         assert_eq!(rig.counters.heads_malformed.get(), 1);
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_malformed_chunk_is_answered_400_and_the_connection_closed() {
-    let mut rig = Rig::new();
+async fn a_malformed_chunk_is_answered_400_and_the_connection_closed(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client
         .send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
@@ -69,9 +67,8 @@ async fn a_malformed_chunk_is_answered_400_and_the_connection_closed() {
     assert_eq!(sent, "5\r\nhello\r\n", "never completed");
 }
 
-#[tokio::test(start_paused = true)]
-async fn an_upstream_that_closes_before_its_head_is_answered_502() {
-    let mut rig = Rig::new();
+async fn an_upstream_that_closes_before_its_head_is_answered_502(relay: bool) {
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
     let mut upstream = rig.upstream().await;
@@ -83,17 +80,16 @@ async fn an_upstream_that_closes_before_its_head_is_answered_502() {
     assert!(rig.upstream.try_recv().is_err(), "not sent again");
 }
 
-#[tokio::test(start_paused = true)]
-async fn heads_over_a_limit_are_answered_431_and_counted() {
+async fn heads_over_a_limit_are_answered_431_and_counted(relay: bool) {
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(256));
     for request in [long, many] {
-        let (head, _, rig) = refused(&request).await;
+        let (head, _, rig) = refused(relay, &request).await;
         assert!(head.starts_with("HTTP/1.1 431 "), "{head}");
         settle().await;
         assert_eq!(rig.counters.heads_too_large.get(), 1);
     }
-    let mut rig = Rig::new();
+    let mut rig = Rig::new(relay);
     let mut client = rig.client();
     client
         .send(format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(255)))
@@ -101,10 +97,18 @@ async fn heads_over_a_limit_are_answered_431_and_counted() {
     assert_eq!(rig.upstream().await.head().await.matches("X: y\r\n").count(), 255);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_head_that_is_not_http_is_answered_400_and_counted() {
-    let (head, _, rig) = refused("\x01\x02\x03 nonsense\r\n\r\n").await;
+async fn a_head_that_is_not_http_is_answered_400_and_counted(relay: bool) {
+    let (head, _, rig) = refused(relay, "\x01\x02\x03 nonsense\r\n\r\n").await;
     assert!(head.starts_with("HTTP/1.1 400 "), "{head}");
     settle().await;
     assert_eq!(rig.counters.heads_malformed.get(), 1);
 }
+
+both_ways!(
+    both_framings_are_refused_in_either_order_and_the_rest_is_no_request,
+    connect_and_bad_hosts_are_refused,
+    a_malformed_chunk_is_answered_400_and_the_connection_closed,
+    an_upstream_that_closes_before_its_head_is_answered_502,
+    heads_over_a_limit_are_answered_431_and_counted,
+    a_head_that_is_not_http_is_answered_400_and_counted,
+);
