@@ -230,8 +230,13 @@ fn cross_check(out: &mut String, facts: &Facts<'_>, outcomes: &[(Outcome, u64)])
     let first = tally.mean_first().map(|d| d.as_secs_f64());
     let _ = write!(
         out,
-        "\ncross-check clients sent {}, the proxy recorded {proxy}, the engine received {}; clients' mean time to first bytes {}",
+        "\ncross-check clients sent {} ({} complete, {} refused, {} broken, {} left), the proxy recorded {proxy}, the engine received \
+         {}; clients' mean time to first bytes {}",
         tally.sent,
+        tally.complete,
+        tally.refused,
+        tally.broken,
+        tally.left,
         facts.received,
         milliseconds(first)
     );

@@ -80,7 +80,6 @@ fn a_tighter_tpot_bound_takes_only_what_it_breaks() {
         evaluated: true,
         ok: true,
         broken: broken.to_vec(),
-        ..Finished::default()
     };
     let all = [
         request(Some(8.0), &[]),
@@ -116,6 +115,10 @@ fn the_text_names_counts_bounds_and_what_broke() {
         took: Duration::from_secs(2),
         tally: Tally {
             sent: 14,
+            complete: 9,
+            refused: 2,
+            broken: 1,
+            left: 2,
             ..Tally::default()
         },
         received: 14,
@@ -127,7 +130,8 @@ fn the_text_names_counts_bounds_and_what_broke() {
         "goodput     66.7 %: 8 of 12 judged, 4.0 good requests/s; 2 not judged",
         "broken by   ttft 0 (0 alone), tpot 3 (2 alone)",
         "outcomes    ok 12, overloaded 2",
-        "cross-check clients sent 14, the proxy recorded 14, the engine received 14; clients' mean time to first bytes -",
+        "cross-check clients sent 14 (9 complete, 2 refused, 1 broken, 2 left), the proxy recorded 14, the engine received 14; \
+         clients' mean time to first bytes -",
     ] {
         assert!(text.lines().any(|l| l == line), "no `{line}` in:\n{text}");
     }
