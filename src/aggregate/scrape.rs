@@ -20,7 +20,7 @@ pub struct InFlight {
     pub overdue: Vec<(Bound, u64)>,
     /// Of those, past any bound, by the SLO they would be judged by (index into the route's SLOs).
     pub overdue_by_slo: Vec<u64>,
-    /// Streams whose present gap exceeds every ordinary one.
+    /// Streams that have been silent for too long, by the caller's measure.
     pub stalled: u64,
 }
 

@@ -232,7 +232,7 @@ pub struct SeriesSnapshot {
     pub in_flight: u64,
     /// Requests under way and past a bound, by bound.
     pub overdue: Vec<(Bound, u64)>,
-    /// Streams under way whose present gap exceeds every ordinary one (see `goodput_stalled`'s help).
+    /// Streams under way that have been silent for too long (see `goodput_stalled`'s help).
     pub stalled: u64,
 }
 

@@ -256,16 +256,19 @@ impl Choices {
 
     /// The request's output and reasoning tokens.
     ///
-    /// * Usage outside any choice is the request's total (vLLM). Several of them in a reply of several choices are one per choice
-    ///   and add up (llama-server), unless the choices also reported for themselves (vLLM with `continuous_usage_stats`).
+    /// * Usage outside any choice is the request's total (vLLM, whatever the choices reported for themselves before). Several of
+    ///   them in a reply of several choices are one per choice and add up (llama-server).
     /// * Else the choices' running usage adds up.
     /// * A usage of 0, or one that tokens followed, is no statement about these tokens: the events count, if they are more.
     pub(super) fn output(&self) -> (u64, Option<u64>, TokenSource) {
         let events = self.events();
-        let reported = self.seen().iter().any(|c| c.output.is_some());
-        let per_choice = self.closings > 1 && self.closings <= self.len && !reported && !self.closing_is_total;
+        let per_choice = self.closings > 1 && self.closings <= self.len && !self.closing_is_total;
         let closing = if per_choice { &self.closing_sum } else { &self.closing };
-        let settled = events == self.events_at_closing || (per_choice && self.closings == self.len);
+        let settled = if per_choice {
+            self.closings == self.len
+        } else {
+            events == self.events_at_closing
+        };
         if let Some(total) = closing.output.filter(|n| settled && (*n > 0 || events == 0)) {
             return (total, closing.reasoning, TokenSource::Usage);
         }

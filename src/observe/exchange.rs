@@ -3,6 +3,7 @@
 //! Its state sits in an `Option` that the first ending takes; the drop is the last to try. Nothing here fails, blocks or keeps a
 //! byte of the traffic, and a panic of the reader costs the measurement of this request only.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -46,9 +47,12 @@ impl Exchange {
             .as_ref()
             .and_then(|name| headers.get(name)?.to_str().ok());
         // Embeddings name a model too, so every judged request's body is read, even where its reply is not.
-        let scanner = how
-            .judged
-            .then(|| RequestScanner::new(joined(headers, &CONTENT_TYPE), joined(headers, &CONTENT_ENCODING)));
+        let scanner = how.judged.then(|| {
+            RequestScanner::new(
+                joined(headers, &CONTENT_TYPE).as_deref(),
+                joined(headers, &CONTENT_ENCODING).as_deref(),
+            )
+        });
         let request = Arc::new(Request {
             t0,
             route: how.route,
@@ -97,7 +101,7 @@ impl Exchange {
         let (content_type, encoding) = (joined(headers, &CONTENT_TYPE), joined(headers, &CONTENT_ENCODING));
         // An upgraded connection has no reply to read.
         let format = self.request.format.filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
-        let decoder = Decoder::new(format, content_type, encoding, state.said.asked.stream);
+        let decoder = Decoder::new(format, content_type.as_deref(), encoding.as_deref(), state.said.asked.stream);
         let kind = match format {
             _ if !decoder.is_reading() => ReplyKind::Unread,
             _ if !decoder.is_stream() => ReplyKind::Whole,
@@ -260,9 +264,11 @@ fn choices(facts: &RequestFacts) -> Option<u64> {
     Some(facts.n.unwrap_or(1).saturating_mul(facts.prompts.unwrap_or(1)))
 }
 
-/// A header's value; of several lines of one name the first, since none of these may be a list of more than one that we can read.
-fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name)?.to_str().ok()
+/// A header's value; several lines of one name are one list.
+fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {
+    let mut lines = headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
+    let first = lines.next()?;
+    Some(lines.fold(Cow::Borrowed(first), |list, line| Cow::Owned(format!("{list}, {line}"))))
 }
 
 #[cfg(test)]

@@ -227,8 +227,8 @@ pub static FAMILIES: &[FamilyDef] = &[
         "goodput_stalled",
         "",
         &[],
-        "Streams in flight that have been silent longer than ordinary gaps of their series; tool calls and long prefills between \
-         turns can look the same.",
+        "Streams in flight that have been silent for longer than the tightest stall bound of their route's SLOs, or 10 s where there is \
+         none.",
     ),
     // Reference lines.
     process(gauge(

@@ -186,3 +186,28 @@ fn an_absurd_usage_is_not_believed() {
     assert_eq!((r.tokens.output, r.tokens.source), (1, TokenSource::Events));
     assert_eq!(heard.by_events + heard.by_usage, 1);
 }
+
+#[test]
+fn usage_per_choice_adds_up_once_though_it_comes_in_two_places() {
+    // llama-server completions, n=2: in each finish event, and once more at the end.
+    let mut run = Run::new();
+    for c in [1, 0] {
+        run.on(100, token_on(c, Channel::Text));
+    }
+    run.on(200, with(finish(1), 7)).on(200, with(finish(0), 5));
+    assert_eq!(run.meter.clone().finish(ms(201), Ending::ClientGone, None).tokens.output, 12);
+    run.on(210, closing(7)).on(210, closing(5)).on(210, done());
+    let (r, _) = run.complete(210);
+    assert_eq!((r.tokens.output, r.tokens.source), (12, TokenSource::Usage));
+}
+
+#[test]
+fn a_closing_usage_that_is_missing_leaves_what_the_events_say() {
+    let mut run = Run::new();
+    for c in [0, 1, 2, 0, 1, 2] {
+        run.on(100, token_on(c, Channel::Text));
+    }
+    run.on(210, closing(2)).on(210, closing(2));
+    let (r, _) = run.end(210, Ending::UpstreamReset);
+    assert_eq!((r.tokens.output, r.tokens.source), (6, TokenSource::Events));
+}
