@@ -35,8 +35,8 @@ const MAX_COMMANDS: usize = 1024;
 const MAX_BODY: usize = 1 << 20;
 /// Tokens of an output when the request sets no limit.
 const DEFAULT_OUTPUT: u64 = 128;
-/// A scheduler this far behind forgets the past instead of catching up.
-const MAX_LAG: Duration = Duration::from_millis(100);
+/// A scheduler this far behind forgets the past: catching up would hand out tokens in bunches, which no engine does.
+const MAX_LAG: Duration = Duration::from_millis(3);
 
 /// Where the engine listens, and how many requests it has begun to answer.
 #[derive(Debug)]

@@ -49,9 +49,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     std::iter::once(GOODPUT).chain(PROFILES.iter().map(|p| p.name))
 }
 
-/// The tools' clients that are replayed here read OpenAI's chat and completions streams only.
+/// The tools' clients that are replayed here read OpenAI's chat and completions streams only, and nothing compressed.
 fn readable_by_tools(recorded: &Recorded) -> bool {
-    recorded.path.as_deref().is_none_or(|path| path.ends_with("/completions"))
+    recorded.content_encoding.is_none() && recorded.path.as_deref().is_none_or(|path| path.ends_with("/completions"))
 }
 
 fn row(profile: &'static Profile, recorded: &Recorded) -> Row {
@@ -96,7 +96,10 @@ fn prose(recorded: &Recorded, rows: &[Row], table: fn(&Table) -> String, bullet:
     if !recorded.timed {
         out.push_str("\nThe recording has no times: only n can be told.\n");
     }
-    if !readable_by_tools(recorded) {
+    if let Some(coding) = &recorded.content_encoding {
+        let mend = "for the tools' definitions record with `accept-encoding: identity`";
+        out.push_str(&format!("\nThe body is compressed ({coding}): {mend}.\n"));
+    } else if !readable_by_tools(recorded) {
         out.push_str("\nThe benchmark tools' clients read chat and completions streams; this is another API.\n");
     }
     out.push_str("\nDefinitions\n\n");

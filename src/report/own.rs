@@ -17,7 +17,12 @@ pub(super) fn answer(recorded: &Recorded) -> Answer {
     let recording = &recorded.recording;
     let content_type = recorded.content_type.as_deref().unwrap_or("text/event-stream");
     let format = format(recorded);
-    let mut decoder = Decoder::new(Some(format), Some(content_type), None, Some(true));
+    let mut decoder = Decoder::new(
+        Some(format),
+        Some(content_type),
+        recorded.content_encoding.as_deref(),
+        Some(true),
+    );
     let mut reader = Reader {
         meter: Meter::new(Stamp::from_nanos(0), ItlBounds::NONE),
         gaps: Vec::new(),

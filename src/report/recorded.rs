@@ -28,6 +28,8 @@ pub struct Recorded {
     pub status: Option<u16>,
     /// Content type of the reply.
     pub content_type: Option<String>,
+    /// Content coding of the body, when it has one: then only the proxy's own reader can read it.
+    pub content_encoding: Option<String>,
     /// Whether the recording has times; else every read stands at 0.
     pub timed: bool,
     /// Whether the body ended the way HTTP says it should.
@@ -177,16 +179,10 @@ fn capture(bytes: &[u8]) -> Result<Recorded, RecordedError> {
         }
     }
     let reply = http1::unframe(&raw).map_err(|what| error(None, what, "record one HTTP/1.1 reply from its first byte"))?;
-    if let Some(coding) = reply
-        .header("content-encoding")
-        .filter(|c| !c.eq_ignore_ascii_case("identity"))
-    {
-        let mend = "record it with `accept-encoding: identity`";
-        return Err(error(None, format!("the body is compressed ({coding})"), mend));
-    }
     let mut recorded = Recorded {
         status: Some(reply.status),
         content_type: reply.header("content-type").map(str::to_owned),
+        content_encoding: reply.header("content-encoding").and_then(coded),
         complete: reply.complete || (reply.until_close && end.as_deref() == Some("eof")),
         client_left: end.as_deref() == Some("client_abort"),
         recording: Recording {
@@ -199,6 +195,11 @@ fn capture(bytes: &[u8]) -> Result<Recorded, RecordedError> {
     };
     recorded.settle_api(path.as_deref());
     Ok(recorded)
+}
+
+/// A content coding that is one.
+pub(super) fn coded(written: &str) -> Option<String> {
+    (!written.eq_ignore_ascii_case("identity")).then(|| written.to_owned())
 }
 
 fn contains(bytes: &[u8], what: &[u8]) -> bool {

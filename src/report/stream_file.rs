@@ -10,7 +10,7 @@
 //! ~\r\n                             bytes with escapes: \\ \r \n \xNN
 //! ```
 
-use super::recorded::{Recorded, RecordedError, error};
+use super::recorded::{Recorded, RecordedError, coded, error};
 use crate::measure::profile::{Read, Recording};
 
 const LINE: &str = "lines are `# comment`, `key: value`, `@ nanoseconds`, or bytes after `|`, `-` or `~`";
@@ -74,6 +74,7 @@ fn header(recorded: &mut Recorded, line: &str) -> Result<(), &'static str> {
     let (key, value) = line.split_once(": ").ok_or("a line that is none of these")?;
     match key {
         "content-type" => recorded.content_type = Some(value.to_owned()),
+        "content-encoding" => recorded.content_encoding = coded(value),
         "end" => recorded.complete = value == "eof",
         // Other keys are for other readers of the fixtures.
         _ => {}

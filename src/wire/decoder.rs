@@ -88,6 +88,9 @@ impl Decoder {
 
     /// The body ended cleanly at `at`. For a whole reply, what it said; none when it was a stream or could not be read.
     pub fn finish<S: EventSink>(&mut self, at: Stamp, sink: &mut S) -> Option<WholeFacts> {
+        if !self.is_reading() {
+            return None;
+        }
         match &mut self.body {
             // An event without its blank line is not dispatched.
             Body::Sse(_) | Body::Opaque => None,

@@ -14,6 +14,8 @@ mod bytes;
 mod members;
 mod number;
 mod plain;
+#[cfg(test)]
+mod properties;
 mod scalars;
 mod skip;
 #[cfg(test)]

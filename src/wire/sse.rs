@@ -66,6 +66,8 @@ pub(crate) struct Sse {
     head_len: usize,
     line_len: u64,
     has_data: bool,
+    /// An `error:` field was seen: an event even without data.
+    own_error: bool,
     name: Name,
 }
 
@@ -84,6 +86,7 @@ impl Sse {
             head_len: 0,
             line_len: 0,
             has_data: false,
+            own_error: false,
             name: Name::Message,
         }
     }
@@ -160,10 +163,11 @@ impl Sse {
 
     fn blank_line<H: Handler>(&mut self, handler: &mut H) {
         self.state = State::LineStart;
-        if self.has_data {
+        if self.has_data || self.own_error {
             handler.end(self.name);
         }
         self.has_data = false;
+        self.own_error = false;
         self.name = Name::Message;
     }
 
@@ -244,7 +248,7 @@ impl Sse {
             }
             Field::Error => {
                 if !piece.is_empty() {
-                    self.has_data = true;
+                    self.own_error = true;
                     self.name = Name::Error;
                 }
                 self.count(piece.len(), handler);

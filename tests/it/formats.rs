@@ -142,7 +142,7 @@ impl Seen {
             let first = times.next();
             let stamp = |at: Option<u64>| at.map_or(String::new(), |at| at.to_string());
             say("first_ns", stamp(first));
-            say("last_ns", stamp(times.last().or(first)));
+            say("last_ns", stamp(times.next_back().or(first)));
             let mut finished: Vec<u32> = self.events.iter().flat_map(|(_, f)| f.finished()).copied().collect();
             finished.sort_unstable();
             finished.dedup();

@@ -1,10 +1,11 @@
 //! One integration binary: links once.
-#![allow(missing_docs, clippy::unwrap_used)]
+#![allow(missing_docs)]
 #![allow(clippy::unwrap_used)] // helpers of tests panic as the tests do
 
 mod cli;
 mod config;
 mod demo;
+mod explain;
 mod exposition;
 mod formats;
 mod layering;

@@ -2,3 +2,4 @@
 
 mod accounting;
 mod aggregate;
+mod wire;

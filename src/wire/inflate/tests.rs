@@ -38,7 +38,7 @@ struct Bits {
 impl Bits {
     fn put(&mut self, value: usize, count: usize) {
         for i in 0..count {
-            if self.used % 8 == 0 {
+            if self.used.is_multiple_of(8) {
                 self.bytes.push(0);
             }
             *self.bytes.last_mut().expect("just pushed") |= (((value >> i) & 1) as u8) << (self.used % 8);

@@ -31,7 +31,7 @@ pub(super) fn whole_integer(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut integer = 0;
     for (len, byte) in digits.iter().enumerate() {
         match byte {
-            b'0'..=b'9' => integer = integer * 10 + u64::from(byte - b'0'),
+            b'0'..=b'9' if len < 19 => integer = integer * 10 + u64::from(byte - b'0'),
             b',' | b'}' | b']' if len == 1 || bytes[at] != b'0' => return Some((integer, at + len)),
             _ => return None,
         }
@@ -133,6 +133,26 @@ mod tests {
             "-", "01", "-01", "1.", ".5", "1e", "1e+", "1.e3", "--1", "1-1", "1.2.3", "+1", "1ee2",
         ] {
             assert_eq!(read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_whole_integer_needs_its_end_in_sight_and_nineteen_digits_at_most() {
+        assert_eq!(
+            whole_integer(b"9999999999999999999,", 0),
+            Some((9_999_999_999_999_999_999, 19))
+        );
+        assert_eq!(whole_integer(b"x0}", 1), Some((0, 2)));
+        for text in [
+            "18446744073709551615,",
+            "99999999999999999999,",
+            "12",
+            "01,",
+            "1.5,",
+            "1e3,",
+            "1 ,",
+        ] {
+            assert_eq!(whole_integer(text.as_bytes(), 0), None, "{text}");
         }
     }
 }

@@ -149,3 +149,76 @@ fn a_line_without_end_is_reported_once_and_the_next_line_is_read() {
     sse.feed(b"\ndata: a\n\n", &mut seen);
     assert_eq!((seen.oversize, seen.events.len()), (1, 1));
 }
+
+/// The rules once more, for a whole buffer and without any state between reads.
+fn reference(stream: &[u8]) -> Vec<(Name, String)> {
+    let text = std::str::from_utf8(stream).expect("UTF-8");
+    let text = text
+        .strip_prefix('\u{FEFF}')
+        .unwrap_or(text)
+        .replace("\r\n", "\n")
+        .replace('\r', "\n");
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    lines.pop();
+    let (mut events, mut data, mut name, mut own_error) = (Vec::new(), Vec::new(), Name::Message, false);
+    for line in lines {
+        if line.is_empty() {
+            if !data.is_empty() || own_error {
+                events.push((name, data.join("\n")));
+            }
+            (data, name, own_error) = (Vec::new(), Name::Message, false);
+            continue;
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "data" => data.push(value),
+            "event" => name = if value == "error" { Name::Error } else { Name::Message },
+            "error" if !value.is_empty() => (name, own_error) = (Name::Error, true),
+            _ => {}
+        }
+    }
+    events
+}
+
+const BITS: [&str; 24] = [
+    "data",
+    "data:",
+    "data: ",
+    "data:  x",
+    "event",
+    "event: error",
+    "event:error",
+    "event: err",
+    "error: x",
+    "error:",
+    "id: 1",
+    ":",
+    ": c",
+    " ",
+    "\n",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r\n\r\n",
+    "\r",
+    "\u{FEFF}",
+    "é",
+    "{\"a\": 1}",
+    "or",
+];
+
+proptest::proptest! {
+    #[test]
+    fn any_stream_reads_as_the_rules_say_at_any_cut(
+        bits in proptest::collection::vec(proptest::sample::select(&BITS[..]), 0..40),
+        cuts in proptest::collection::vec(proptest::prelude::any::<proptest::sample::Index>(), 0..8),
+    ) {
+        let stream = bits.concat();
+        let mut places: Vec<usize> = cuts.iter().map(|c| c.index(stream.len() + 1)).collect();
+        places.extend([0, stream.len()]);
+        places.sort_unstable();
+        let seen = read(places.windows(2).map(|w| &stream.as_bytes()[w[0]..w[1]]));
+        proptest::prop_assert_eq!(seen.events, reference(stream.as_bytes()));
+    }
+}

@@ -135,3 +135,21 @@ async fn request_and_reply_stream_at_the_same_time() {
     assert_eq!(upstream.0.pool.len(), 1);
     echo.await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_read_to_its_end_though_the_upload_cannot_be_written_any_more() {
+    let (upstream, mut accepted) = piped(&config());
+    let sending = spawn_send(&upstream, post(vec![b'x'; 1024 * 1024]));
+    let mut peer = accepted.recv().await.unwrap();
+    peer.head().await;
+    // Several reads, the first of which meets a pipe that is broken for writing.
+    let reason = "b".repeat(40_000);
+    peer.send(format!(
+        "HTTP/1.1 413 Content Too Large\r\ncontent-length: 40000\r\n\r\n{reason}"
+    ))
+    .await;
+    drop(peer);
+    let response = sending.await.unwrap().unwrap();
+    assert_eq!(response.status(), 413);
+    assert_eq!(drain(&mut response.into_body()).await, (reason.into_bytes(), None));
+}

@@ -96,7 +96,8 @@ async fn the_idle_limit_counts_from_the_last_read() {
     let sending = spawn_send(&upstream, post("{}"));
     let mut peer = accepted.recv().await.unwrap();
     peer.head().await;
-    // Prefill is not a gap between two reads.
+    // Prefill is not a gap between two reads of the reply.
+    peer.send("HTTP/1.1 102 Processing\r\n\r\n").await;
     sleep_ms(10_000).await;
     peer.send(HEAD).await;
     let mut body = sending.await.unwrap().unwrap().into_body();

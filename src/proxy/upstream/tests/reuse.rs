@@ -64,11 +64,12 @@ async fn a_connection_used_within_its_time_stays_for_another() {
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_past_its_time_is_never_used() {
     let mut config = config();
-    config.pool_idle_timeout = Duration::from_millis(10);
+    config.pool_idle_timeout = Duration::from_micros(10_500);
     let (upstream, mut accepted) = piped(&config);
     let _first = warm(&upstream, &mut accepted).await;
-    // Past its time, before the reaper had its turn.
-    tokio::time::advance(Duration::from_millis(10)).await;
+    // Past its time, and before the reaper's turn: tokio's timers fire on whole milliseconds.
+    tokio::time::advance(Duration::from_micros(10_600)).await;
+    assert_eq!(upstream.0.pool.len(), 1);
     let _second = warm(&upstream, &mut accepted).await;
 }
 
@@ -263,4 +264,14 @@ async fn a_head_request_is_through_at_the_blank_line_and_keeps_the_length() {
     assert_eq!(response.headers()["content-length"], "1234");
     assert!(response.body().is_end_stream());
     assert_eq!(upstream.0.pool.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_spoke_unasked_is_not_tried() {
+    let (upstream, mut accepted) = piped(&config());
+    let mut first = warm(&upstream, &mut accepted).await;
+    first.send("HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n").await;
+    let _second = spawn_send(&upstream, get("/"));
+    accepted.recv().await.unwrap().head().await;
+    assert_eq!(first.rest().await, b"");
 }

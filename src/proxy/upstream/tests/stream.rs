@@ -160,3 +160,24 @@ async fn a_protocol_switch_hands_the_socket_out_with_what_was_read_ahead() {
     assert_eq!(peer.body(4).await, b"back");
     assert_eq!(upstream.0.pool.len(), 0);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_protocol_switch_does_not_wait_for_ever_on_a_body_held_back() {
+    let (upstream, mut accepted) = piped(&config());
+    let mut request = post("{}");
+    for (name, value) in [
+        ("expect", "100-continue"),
+        ("connection", "upgrade"),
+        ("upgrade", "websocket"),
+    ] {
+        request.headers_mut().insert(name, value.parse().unwrap());
+    }
+    let start = clock::now();
+    let sending = spawn_send(&upstream, request);
+    let mut peer = accepted.recv().await.unwrap();
+    peer.head().await;
+    peer.send("HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+        .await;
+    assert_eq!(sending.await.unwrap().unwrap().status(), 101);
+    assert_eq!(ms_since(start), 1000);
+}
