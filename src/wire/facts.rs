@@ -26,7 +26,9 @@ impl Tables {
             let with = |rows: &'static [Row]| Trie::compile(format.common.iter().chain(rows).copied());
             Self {
                 event: with(format.event),
-                whole: with(format.whole),
+                // Native APIs answer a list of prompts with a list of replies.
+                whole: Trie::compile(format.common.iter().chain(format.whole).copied().chain([("", Act::Reply)]))
+                    .with_root_repeated(),
                 has_choices: format.common.iter().any(|(_, act)| *act == Act::Choice),
             }
         })
@@ -49,6 +51,8 @@ pub(crate) struct Reader {
     model_seen: bool,
     usage_seen: bool,
     input: Counts,
+    /// The usage of the replies in a list of them, summed.
+    total: Option<Usage>,
     /// Per choice, the length of the cumulative text, and whether a shorter one has shown it not to be cumulative.
     text_len: [u64; MAX_FRAGMENTS],
     increments: bool,
@@ -130,6 +134,7 @@ impl Reader {
             model_seen: false,
             usage_seen: false,
             input: Counts::default(),
+            total: None,
             text_len: [0; MAX_FRAGMENTS],
             increments: false,
         }
@@ -193,12 +198,30 @@ impl Reader {
 
     /// The whole reply is through: what it said.
     pub(crate) fn whole(&mut self) -> WholeFacts {
-        let facts = self.event();
         WholeFacts {
-            usage: facts.usage.unwrap_or_default(),
-            has_output: facts.is_token_bearing(),
-            error: facts.error,
+            usage: self.total.unwrap_or_default(),
+            has_output: self.facts.is_token_bearing(),
+            error: self.facts.error,
         }
+    }
+
+    /// A reply is through: the only one, or one of a list.
+    fn end_reply(&mut self) {
+        if let Some(usage) = self.event().usage.take() {
+            let add = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
+            let before = self.total.unwrap_or_default();
+            self.total = Some(Usage {
+                prompt: add(before.prompt, usage.prompt),
+                output: add(before.output, usage.output),
+                reasoning: add(before.reasoning, usage.reasoning),
+                cached: add(before.cached, usage.cached),
+            });
+        }
+        self.choice = Choice::default();
+        self.kind = None;
+        self.usage = Counts::default();
+        self.timings = Counts::default();
+        self.usage_seen = false;
     }
 
     /// The choice under way is through.
@@ -290,7 +313,7 @@ impl<S: EventSink> Visitor<Act> for Visit<'_, S> {
                     self.sink.model(name);
                 }
             }
-            Act::Choice => {}
+            Act::Choice | Act::Reply => {}
         }
     }
 
@@ -308,6 +331,7 @@ impl<S: EventSink> Visitor<Act> for Visit<'_, S> {
         let reader = &mut *self.reader;
         match act {
             Act::Choice if container == Container::Object => reader.end_choice(),
+            Act::Reply if container == Container::Object => reader.end_reply(),
             Act::Error => reader.facts.error |= len > 0,
             Act::Finish => reader.choice.finished |= len > 0,
             Act::Terminal => reader.facts.terminal = true,

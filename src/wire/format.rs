@@ -53,6 +53,8 @@ pub(crate) enum Act {
     Model,
     /// The event's type, looked up in the format's `kinds`.
     Kind,
+    /// A whole reply, or one of a list of them.
+    Reply,
     /// One element of a list of choices: its paths belong to one choice.
     Choice,
     /// The choice's index; directly below the root it is the index of the event's only choice.

@@ -96,3 +96,42 @@ pub struct WholeFacts {
     /// A truthy error object.
     pub error: bool,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_built_in_path_has_its_format_and_no_other_has_one() {
+        for (path, name) in [
+            ("/v1/chat/completions", Some("openai_chat")),
+            ("/v1/completions", Some("openai_completions")),
+            ("/v1/responses", Some("openai_responses")),
+            ("/v1/messages", Some("anthropic")),
+            ("/api/chat", Some("ollama")),
+            ("/api/generate", Some("ollama")),
+            ("/generate_stream", Some("tgi")),
+            ("/generate", Some("sglang")),
+            ("/completion", Some("llamacpp")),
+            ("/v2/models/m/generate", Some("triton")),
+            ("/v2/models/m/versions/1/generate_stream", Some("triton")),
+            ("/v2/models//generate", None),
+            ("/v2/models/m/infer", None),
+            ("/v1/messages/count_tokens", None),
+            ("/v1/responses/resp_1", None),
+            ("/v1/chat/completions/", None),
+            ("/v1/embeddings", None),
+            ("", None),
+        ] {
+            assert_eq!(format_for(path).map(|f| f.name), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn format_names_are_unique() {
+        let mut names: Vec<_> = FORMATS.iter().map(|f| f.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FORMATS.len());
+    }
+}

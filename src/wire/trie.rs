@@ -83,6 +83,12 @@ impl<A: Copy> Trie<A> {
         trie
     }
 
+    /// Watches the elements of an array at the root as if each stood at the root.
+    pub(crate) fn with_root_repeated(mut self) -> Self {
+        self.nodes[usize::from(ROOT)].each = ROOT;
+        self
+    }
+
     fn add(&mut self) -> NodeId {
         self.nodes.push(Node {
             marks: 0,

@@ -62,7 +62,7 @@ impl Writer<'_> {
     fn text(&mut self, text: &str) {
         self.out.push('"');
         for c in text.chars() {
-            if self.pick() % 4 == 0 {
+            if self.pick().is_multiple_of(4) {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     self.out.push_str(&format!("\\u{unit:04x}"));
                 }

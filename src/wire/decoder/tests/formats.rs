@@ -83,3 +83,18 @@ fn sglang_increments_are_told_from_repeated_text() {
     assert_eq!(times(&["", "a", "ab", "ab", "abc"]), [2, 3, 5]);
     assert_eq!(times(&["abc", "d", "e", "", "f"]), [1, 2, 3, 5]);
 }
+
+#[test]
+fn a_list_of_replies_is_summed() {
+    let reply = |text: &str, n| format!(r#"{{"text":"{text}","meta_info":{{"prompt_tokens":5,"completion_tokens":{n}}}}}"#);
+    let body = format!("[{},{}]", reply("", 0), reply("b", 3));
+    let facts = whole("sglang", "application/json", &body).0.expect("a whole reply");
+    assert_eq!((facts.usage.prompt, facts.usage.output), (Some(10), Some(3)));
+    assert!(facts.has_output && !facts.error);
+    let nested = whole(
+        "sglang",
+        "application/json",
+        &format!("{}1{}", "[".repeat(99), "]".repeat(99)),
+    );
+    assert_eq!((nested.0, nested.1.degraded), (Some(WholeFacts::default()), vec![]));
+}
