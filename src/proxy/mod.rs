@@ -14,11 +14,13 @@ pub mod counters;
 pub mod error;
 mod head_watch;
 mod headers;
+mod inject;
 mod metered;
 mod peek;
 mod relay;
 mod service;
 mod sniff;
+mod strip;
 #[cfg(test)]
 mod tests;
 mod tunnel;
@@ -45,6 +47,7 @@ pub struct Proxy {
     servers: Servers,
     /// The short way, where the configuration allows it.
     relay: Option<Relay>,
+    inject_usage: bool,
     limits: Limits,
     phase: PhaseWatch,
     under_way: UnderWay,
@@ -68,6 +71,7 @@ impl Proxy {
             upstream,
             servers,
             relay,
+            inject_usage: config.inject_usage,
             limits: config.limits,
             phase,
             under_way,

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -17,10 +18,12 @@ use hyper::upgrade::OnUpgrade;
 use super::Proxy;
 use super::client::Client;
 use super::error::{Answer, Refusal};
+use super::inject::InjectBody;
 use super::metered::{Guards, MeteredBody};
 use super::peek::{PeekBody, UploadState};
+use super::strip::StripBody;
 use super::upstream::{self, BodyError, Hooks, SendError};
-use super::{headers, tunnel};
+use super::{headers, inject, strip, tunnel};
 use crate::clock;
 use crate::measure::Stamp;
 use crate::observe::{Exchange, RequestTap};
@@ -30,6 +33,8 @@ use crate::observe::{Exchange, RequestTap};
 #[derive(Debug)]
 pub(super) enum ReplyBody {
     Upstream(MeteredBody<upstream::Body>),
+    /// Without the usage event that only the proxy asked for.
+    Stripped(StripBody<MeteredBody<upstream::Body>>),
     Own(Full<Bytes>),
 }
 
@@ -81,10 +86,23 @@ impl Handler {
             Err(refusal) => return self.refuse(&request, refusal),
         }
 
+        let inject = self.proxy.inject_usage && inject::is_candidate(&method, uri.path(), request.headers());
+        if inject {
+            inject::prepare(request.headers_mut());
+        }
+
         let tap = self.exchange.request_tap();
         let upload = Arc::new(UploadState::default());
         let client = &self.guards.client;
-        let request = request.map(|body| PeekBody::new(body, tap.clone(), Arc::clone(client), Arc::clone(&upload)));
+        let injected = Arc::new(AtomicBool::new(false));
+        let request = request.map(|body| {
+            let body = PeekBody::new(body, tap.clone(), Arc::clone(client), Arc::clone(&upload));
+            if inject {
+                InjectBody::candidate(body, Arc::clone(&injected))
+            } else {
+                InjectBody::plain(body)
+            }
+        });
         let relay = version == Version::HTTP_11;
         let hooks = Arc::new(RequestHooks {
             tap,
@@ -95,7 +113,7 @@ impl Handler {
         let spent = clock::now().since(self.t0);
 
         match self.proxy.upstream.send(request, hooks).await {
-            Ok(response) => self.reply(response, upgrade, spent),
+            Ok(response) => self.reply(response, upgrade, spent, injected.load(Relaxed)),
             Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into()),
             Err(error) => {
                 if matches!(error, SendError::Unreachable(_)) {
@@ -106,8 +124,14 @@ impl Handler {
         }
     }
 
-    /// `spent`: what the request itself cost, ns.
-    fn reply(mut self, mut response: Response<upstream::Body>, upgrade: Option<OnUpgrade>, spent: u64) -> Response<ReplyBody> {
+    /// `spent`: what the request itself cost, ns; `injected`: the proxy asked for usage in the client's name.
+    fn reply(
+        mut self,
+        mut response: Response<upstream::Body>,
+        upgrade: Option<OnUpgrade>,
+        spent: u64,
+        injected: bool,
+    ) -> Response<ReplyBody> {
         let at = response.body().read_at();
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         self.exchange.head(at, response.status(), response.headers());
@@ -133,7 +157,15 @@ impl Handler {
         }
         self.proxy.counters.overhead_request.record(spent + clock::now().since(at));
         let counters = Arc::clone(&self.proxy.counters);
-        response.map(|body| ReplyBody::Upstream(MeteredBody::new(body, self.exchange, self.guards, counters)))
+        let strips = injected && strip::prepare(response.headers_mut());
+        response.map(|body| {
+            let body = MeteredBody::new(body, self.exchange, self.guards, counters);
+            if strips {
+                ReplyBody::Stripped(StripBody::new(body))
+            } else {
+                ReplyBody::Upstream(body)
+            }
+        })
     }
 
     /// Answers a request that is not forwarded, whose body nobody will read.
@@ -194,6 +226,7 @@ impl Body for ReplyBody {
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
             Self::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Self::Stripped(body) => Pin::new(body).poll_frame(cx),
             Self::Own(body) => Pin::new(body).poll_frame(cx).map_err(|never| match never {}),
         }
     }
@@ -201,6 +234,7 @@ impl Body for ReplyBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Upstream(body) => body.is_end_stream(),
+            Self::Stripped(body) => body.is_end_stream(),
             Self::Own(body) => body.is_end_stream(),
         }
     }
@@ -208,6 +242,7 @@ impl Body for ReplyBody {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Upstream(body) => body.size_hint(),
+            Self::Stripped(body) => body.size_hint(),
             Self::Own(body) => body.size_hint(),
         }
     }

@@ -22,6 +22,7 @@ mod drain;
 mod forward;
 mod limits;
 mod refuse;
+mod usage;
 
 use std::sync::Arc;
 
