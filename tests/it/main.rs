@@ -5,6 +5,7 @@
 mod cli;
 mod config;
 mod demo;
+mod deploy;
 mod explain;
 mod exposition;
 mod formats;
