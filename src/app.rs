@@ -14,7 +14,7 @@ use std::{fmt, io, thread};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::admin::{self, AdminState};
 use crate::aggregate::Snapshot;
@@ -33,6 +33,9 @@ const BACKLOG: i32 = 4096;
 
 /// After the cut, connections have this long to record what they cut.
 const CUT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What admin replies are on their way at the end (that of `/drain`, a last scrape) have this long.
+const LAST_REPLIES: Duration = Duration::from_millis(100);
 
 /// A proxy with its addresses bound.
 #[derive(Debug)]
@@ -217,6 +220,7 @@ async fn admin_side(parts: Arc<Parts>, listener: TcpListener, traffic_ended: one
     let exit = lifecycle::run(lifecycle.clone(), shutdown.clone(), under_way.clone(), config.drain).await;
     // Resolves with an error, when the other end is dropped.
     let _ = traffic_ended.await;
+    sleep(LAST_REPLIES).await;
     match exit {
         Exit::Clean => tracing::info!("stopped, nothing was cut"),
         Exit::Deadline(cut) => tracing::warn!(cut, "stopped at the drain deadline"),
@@ -325,3 +329,6 @@ impl std::error::Error for AppError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -82,6 +82,11 @@ impl Client {
         self.handed.store(true, Relaxed);
     }
 
+    /// hyper has written all it was given.
+    pub(super) fn written(&self) {
+        self.handed.store(false, Relaxed);
+    }
+
     /// The socket took everything handed so far. An HTTP/2 connection writes when it likes and is always taken to have.
     pub(super) fn is_flushed(&self) -> bool {
         self.multiplexed || !self.handed.load(Relaxed)
@@ -270,7 +275,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         this.client.writing.store(false, Relaxed);
-        this.client.handed.store(false, Relaxed);
+        this.client.written();
         ready!(this.poll_inform(cx))?;
         Pin::new(&mut this.io).poll_flush(cx)
     }

@@ -210,3 +210,6 @@ fn charge(cx: &mut Context<'_>, bytes: usize) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
