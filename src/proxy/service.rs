@@ -29,7 +29,6 @@ use crate::measure::Stamp;
 use crate::observe::{Exchange, RequestTap};
 
 /// The body of a reply: the upstream's, or one of the proxy's own.
-#[expect(clippy::large_enum_variant, reason = "the large one is what nearly every reply is")]
 #[derive(Debug)]
 pub(super) enum ReplyBody {
     Upstream(MeteredBody<upstream::Body>),
