@@ -2,6 +2,7 @@
 #![allow(missing_docs)]
 #![allow(clippy::unwrap_used)] // helpers of tests panic as the tests do
 
+mod cancel;
 mod cli;
 mod config;
 mod demo;

@@ -1,6 +1,11 @@
 //! What the proxy measures, end to end: scripted replies in, exact records, series and scrapes out, on both ways.
 
+mod cardinality;
 mod choices;
+mod clock;
+mod exposition;
+mod gauges;
+mod histograms;
 mod itl_tpot;
 mod outcome;
 mod protocols;
