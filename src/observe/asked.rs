@@ -1,27 +1,19 @@
 //! What a request's head says about how it is judged and traced.
 
-use http::HeaderMap;
-use http::header::HeaderName;
-
+use super::fields::Fields;
 use crate::measure::AskedBounds;
 
 /// Headers that bring a TTFT bound in milliseconds; the first valid one counts.
-const TTFT_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("x-slo-ttft-ms"),
-    HeaderName::from_static("x-llm-d-slo-ttft-ms"),
-];
+const TTFT_HEADERS: [&str; 2] = ["x-slo-ttft-ms", "x-llm-d-slo-ttft-ms"];
 /// Headers that bring a TPOT bound in milliseconds; the first valid one counts.
-const TPOT_HEADERS: [HeaderName; 2] = [
-    HeaderName::from_static("x-slo-tpot-ms"),
-    HeaderName::from_static("x-llm-d-slo-tpot-ms"),
-];
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TPOT_HEADERS: [&str; 2] = ["x-slo-tpot-ms", "x-llm-d-slo-tpot-ms"];
+const TRACEPARENT: &str = "traceparent";
 /// Larger bounds (about 11 days) are taken for a mistake.
 const MAX_BOUND_MS: f64 = 1e9;
 
 /// The bounds that the request asks for; whether an SLO heeds them is the SLO's matter.
-pub(super) fn bounds(headers: &HeaderMap) -> AskedBounds {
-    let first = |names: &[HeaderName]| names.iter().find_map(|name| milliseconds(headers.get(name)?.to_str().ok()?));
+pub(super) fn bounds(headers: &(impl Fields + ?Sized)) -> AskedBounds {
+    let first = |names: &[&str]| names.iter().find_map(|name| milliseconds(headers.first_text(name)?));
     AskedBounds {
         ttft_ns: first(&TTFT_HEADERS),
         tpot_ns: first(&TPOT_HEADERS),
@@ -45,15 +37,11 @@ pub(super) struct TraceId([u8; 32]);
 
 impl TraceId {
     /// The trace id of the request's one valid `traceparent`.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let mut values = headers.get_all(TRACEPARENT).iter();
+    pub(super) fn of(headers: &(impl Fields + ?Sized)) -> Option<Self> {
+        let mut values = headers.all(TRACEPARENT);
         let value = values.next()?;
         // Two of them contradict each other; the standard has the header restarted then.
-        if values.next().is_some() {
-            None
-        } else {
-            Self::parse(value.as_bytes())
-        }
+        if values.next().is_some() { None } else { Self::parse(value) }
     }
 
     /// `version-traceid-parentid-flags`; versions after 00 may go on after another dash.
@@ -81,6 +69,8 @@ impl TraceId {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {

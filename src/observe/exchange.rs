@@ -3,14 +3,13 @@
 //! Its state sits in an `Option` that the first ending takes; the drop is the last to try. Nothing here fails, blocks or keeps a
 //! byte of the traffic, and a panic of the reader costs the measurement of this request only.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, HeaderName, Method, StatusCode};
+use http::{Method, StatusCode};
 
 use super::asked::{self, TraceId};
+use super::fields::Fields;
 use super::live::Place;
 use super::request::{Progress, Request, Upload};
 use super::tap::{Reply, RequestTap, Said, guarded};
@@ -19,6 +18,9 @@ use crate::clock;
 use crate::lifecycle::Phase;
 use crate::measure::{AskedBounds, Degraded, Ending, Meter, ReplyKind, Stamp};
 use crate::wire::{Decoder, RequestFacts, RequestScanner, Terminal, WholeFacts};
+
+const CONTENT_TYPE: &str = "content-type";
+const CONTENT_ENCODING: &str = "content-encoding";
 
 /// One request under way. Dropped unfinished, it finishes itself: as drained when the proxy's deadline cut it, else as the
 /// client's leaving.
@@ -39,19 +41,23 @@ struct State {
 }
 
 impl Exchange {
-    pub(super) fn new(observer: &Arc<Observer>, t0: Stamp, method: &Method, path: &str, headers: &HeaderMap) -> Self {
+    pub(super) fn new(
+        observer: &Arc<Observer>,
+        t0: Stamp,
+        method: &Method,
+        path: &str,
+        headers: &(impl Fields + ?Sized),
+    ) -> Self {
         let how = observer.routes.find(method, path, headers);
         let route = observer.routes.get(how.route);
         let tenant = observer
             .tenant_header
             .as_ref()
-            .and_then(|name| headers.get(name)?.to_str().ok());
+            .and_then(|name| headers.first_text(name.as_str()));
         // Embeddings name a model too, so every judged request's body is read, even where its reply is not.
         let scanner = how.judged.then(|| {
-            RequestScanner::new(
-                joined(headers, &CONTENT_TYPE).as_deref(),
-                joined(headers, &CONTENT_ENCODING).as_deref(),
-            )
+            let (kind, coding) = (headers.joined(CONTENT_TYPE), headers.joined(CONTENT_ENCODING));
+            RequestScanner::new(kind.as_deref(), coding.as_deref())
         });
         let request = Arc::new(Request {
             t0,
@@ -95,10 +101,10 @@ impl Exchange {
     }
 
     /// The final response head was received at `at`.
-    pub fn head(&mut self, at: Stamp, status: StatusCode, headers: &HeaderMap) {
+    pub fn head(&mut self, at: Stamp, status: StatusCode, headers: &(impl Fields + ?Sized)) {
         let Some(state) = &mut self.state else { return };
         state.asked(&self.request);
-        let (content_type, encoding) = (joined(headers, &CONTENT_TYPE), joined(headers, &CONTENT_ENCODING));
+        let (content_type, encoding) = (headers.joined(CONTENT_TYPE), headers.joined(CONTENT_ENCODING));
         // An upgraded connection has no reply to read.
         let format = self.request.format.filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
         let decoder = Decoder::new(format, content_type.as_deref(), encoding.as_deref(), state.said.asked.stream);
@@ -264,15 +270,10 @@ fn choices(facts: &RequestFacts) -> Option<u64> {
     Some(facts.n.unwrap_or(1).saturating_mul(facts.prompts.unwrap_or(1)))
 }
 
-/// A header's value; several lines of one name are one list.
-fn joined<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<Cow<'a, str>> {
-    let mut lines = headers.get_all(name).iter().filter_map(|v| v.to_str().ok());
-    let first = lines.next()?;
-    Some(lines.fold(Cow::Borrowed(first), |list, line| Cow::Owned(format!("{list}, {line}"))))
-}
-
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
     use crate::config::Config;
     use crate::lifecycle::Lifecycle;
@@ -283,7 +284,10 @@ mod tests {
         let at = Stamp::from_nanos;
         let mut exchange = observer.begin(at(0), &Method::POST, "/v1/chat/completions", &HeaderMap::new());
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, http::HeaderValue::from_static("text/event-stream"));
+        headers.insert(
+            http::header::CONTENT_TYPE,
+            http::HeaderValue::from_static("text/event-stream"),
+        );
         exchange.head(at(5), StatusCode::OK, &headers);
         let state = exchange.state.as_mut().unwrap();
         let read = state.read(&observer, &exchange.request, |_, _| panic!("on purpose"));

@@ -6,6 +6,7 @@
 mod access_log;
 mod asked;
 mod exchange;
+mod fields;
 mod gauges;
 mod live;
 mod recent;
@@ -17,8 +18,8 @@ mod tap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Method;
 use http::header::HeaderName;
-use http::{HeaderMap, Method};
 
 use crate::aggregate::{Aggregates, Snapshot};
 use crate::clock;
@@ -28,6 +29,7 @@ use crate::measure::Stamp;
 
 pub use access_log::TARGET as ACCESS_LOG;
 pub use exchange::Exchange;
+pub use fields::Fields;
 pub use recent::{MAX_KEPT, Summary};
 pub use tap::RequestTap;
 
@@ -61,7 +63,7 @@ impl Observer {
     }
 
     /// A request head was parsed at `t0`: it is accepted from here on and will end in exactly one record. `path` has no query.
-    pub fn begin(self: &Arc<Self>, t0: Stamp, method: &Method, path: &str, headers: &HeaderMap) -> Exchange {
+    pub fn begin(self: &Arc<Self>, t0: Stamp, method: &Method, path: &str, headers: &(impl Fields + ?Sized)) -> Exchange {
         Exchange::new(self, t0, method, path, headers)
     }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use http::{HeaderMap, Method};
+use http::Method;
 
+use super::fields::Fields;
 use crate::aggregate::{LabelPolicy, RouteSetup, Setup, WindowSetup};
 use crate::config::{self, Config, Reading};
 use crate::measure::{Bound, BoundSet, ItlBounds, Slo};
@@ -68,8 +69,8 @@ impl Routes {
 
     /// The route of a request, and how it is treated. Only a `POST` asks for tokens: on a route that takes other methods too, those
     /// are forwarded and counted, never read nor judged.
-    pub(super) fn find(&self, method: &Method, path: &str, headers: &HeaderMap) -> Treatment {
-        let has_header = |name: &str, value: &str| headers.get_all(name).iter().any(|v| v.as_bytes() == value.as_bytes());
+    pub(super) fn find(&self, method: &Method, path: &str, headers: &(impl Fields + ?Sized)) -> Treatment {
+        let has_header = |name: &str, value: &str| headers.all(name).any(|v| v == value.as_bytes());
         // A checked configuration ends in a catch-all.
         let route = route::find(&self.matched, method.as_str(), path, has_header).unwrap_or(self.matched.len().saturating_sub(1));
         let reading = self.matched.get(route).map_or(Reading::None, |r| r.reading);
@@ -143,16 +144,11 @@ impl Judged {
     }
 
     /// For each SLO whether its header condition holds; empty when none has one.
-    pub(super) fn headers_hold(&self, headers: &HeaderMap) -> Vec<bool> {
+    pub(super) fn headers_hold(&self, headers: &(impl Fields + ?Sized)) -> Vec<bool> {
         if !self.by_header {
             return Vec::new();
         }
-        let holds = |(name, value): &(String, String)| {
-            headers
-                .get_all(name.as_str())
-                .iter()
-                .any(|v| v.as_bytes() == value.as_bytes())
-        };
+        let holds = |(name, value): &(String, String)| headers.all(name).any(|v| v == value.as_bytes());
         self.slos.iter().map(|s| s.when.header.as_ref().is_some_and(holds)).collect()
     }
 }
@@ -194,6 +190,8 @@ fn apis(route: &config::Route) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderMap;
+
     use super::*;
 
     fn find(method: &Method, path: &str) -> (String, &'static str, Option<&'static str>, bool) {

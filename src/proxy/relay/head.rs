@@ -233,10 +233,17 @@ pub(super) fn response(
     out: &mut Vec<u8>,
     mut see: impl FnMut(u16, &[Header<'_>]),
 ) -> Response {
-    let mut table = [httparse::EMPTY_HEADER; RESPONSE_FIELDS];
-    let room = max_fields.min(RESPONSE_FIELDS);
-    let mut parsed = httparse::Response::new(&mut table[..room]);
-    let len = match parsed.parse(buf) {
+    // The large table costs 16 KiB of stores: only heads that need it pay.
+    let mut table = [httparse::EMPTY_HEADER; PLAIN_FIELDS];
+    let mut large;
+    let mut parsed = httparse::Response::new(&mut table[..max_fields.min(PLAIN_FIELDS)]);
+    let mut outcome = parsed.parse(buf);
+    if outcome == Err(httparse::Error::TooManyHeaders) && max_fields > PLAIN_FIELDS {
+        large = [httparse::EMPTY_HEADER; RESPONSE_FIELDS];
+        parsed = httparse::Response::new(&mut large[..max_fields.min(RESPONSE_FIELDS)]);
+        outcome = parsed.parse(buf);
+    }
+    let len = match outcome {
         Ok(Status::Complete(len)) => len,
         Ok(Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooManyFields),
@@ -291,6 +298,8 @@ pub(super) fn response(
     reusable &= framing != Framing::Eof;
     see(status, parsed.headers);
 
+    // The head as it comes out, with what may be added and a small body beside it.
+    out.reserve(buf.len() + 64);
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(&[
         b'0' + (status / 100) as u8,

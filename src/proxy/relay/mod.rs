@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use httparse::Header;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -181,7 +181,7 @@ impl Relay {
         let method = Method::from_bytes(&read[head.method.clone()]).unwrap_or_default();
         let target = std::str::from_utf8(&read[head.target.clone()]).unwrap_or("/");
         let path = target.split(['?', '#']).next().unwrap_or(target);
-        self.observer.begin(t0, &method, path, &header_map(fields))
+        self.observer.begin(t0, &method, path, fields)
     }
 
     /// One exchange. Whether the client's connection can serve another.
@@ -350,19 +350,5 @@ async fn gone<C: AsyncRead + Unpin>(client: &mut C, next: &mut Vec<u8>, uploadin
 /// The final response head, as the observer takes it.
 fn show_head(observed: &mut Exchange, at: Stamp, status: u16, fields: &[Header<'_>]) {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
-    observed.head(at, status, &header_map(fields));
-}
-
-/// The fields that anyone could look up. One that is no header value cannot be asked for either.
-fn header_map(fields: &[Header<'_>]) -> HeaderMap {
-    let mut map = HeaderMap::with_capacity(fields.len());
-    for field in fields {
-        if let (Ok(name), Ok(value)) = (
-            HeaderName::from_bytes(field.name.as_bytes()),
-            HeaderValue::from_bytes(field.value),
-        ) {
-            map.append(name, value);
-        }
-    }
-    map
+    observed.head(at, status, fields);
 }
