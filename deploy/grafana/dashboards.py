@@ -27,7 +27,6 @@ def query(name: str, label: str, expression: str, *, everything: bool = True) ->
         "label": label,
         "type": "query",
         "datasource": DATASOURCE,
-        "definition": expression,
         "query": {"query": expression, "refId": "Variables"},
         "refresh": 2,
         "sort": 1,
@@ -100,6 +99,13 @@ VARIABLES = {
     "window": choice("window", "Rolling window", ["1m", "5m", "30m"], "5m"),
 }
 
+
+def link(title: str, kind: str, **more) -> dict:
+    plain = {"icon": "external link", "url": "", "tooltip": "", "tags": [], "asDropdown": False, "includeVars": False, "keepTime": False,
+             "targetBlank": False}
+    return {"title": title, "type": kind} | plain | more
+
+
 RED, ORANGE, GREEN = "red", "orange", "green"
 
 
@@ -138,7 +144,7 @@ def panel(title: str, says: str, unit: str, *queries, kind: str = "timeseries", 
         "size": (width, height),
     }
     if "runbook" in more:
-        result["links"] = [{"title": "Runbook", "url": "${runbook}#" + more["runbook"], "targetBlank": True}]
+        result["links"] = [link("Runbook", "link", url="${runbook}#" + more["runbook"], targetBlank=True)]
     if kind == "timeseries":
         custom = {"lineWidth": 1, "fillOpacity": more.get("fill", 0), "showPoints": "never", "spanNulls": False}
         if more.get("stack"):
@@ -230,10 +236,8 @@ def dashboard(uid: str, title: str, says: str, variables: list[str], rows: list[
         "weekStart": "",
         "annotations": {"list": []},
         "links": [
-            {"title": "goodput-proxy", "type": "dashboards", "tags": [TAG], "asDropdown": True, "includeVars": True, "keepTime": True,
-             "icon": "external link", "targetBlank": False, "tooltip": "", "url": ""},
-            {"title": "Runbook", "type": "link", "url": "${runbook}", "icon": "doc", "targetBlank": True, "tags": [],
-             "asDropdown": False, "includeVars": False, "keepTime": False, "tooltip": "What to do about each alert"},
+            link("goodput-proxy", "dashboards", tags=[TAG], asDropdown=True, includeVars=True, keepTime=True),
+            link("Runbook", "link", url="${runbook}", icon="doc", targetBlank=True, tooltip="What to do about each alert"),
         ],
         "templating": {"list": [VARIABLES[name] for name in ["datasource", "runbook", *variables]]},
         "panels": panels,
@@ -425,7 +429,7 @@ def pod() -> dict:
     series = POD + ', window="$window"'
 
     def rolling(measure: str) -> tuple[str, str]:
-        return (f'goodput_rolling_seconds{{{series}, measure="{measure}"}}', "P{{quantile}} {{model}} {{route}}")
+        return (f'goodput_rolling_seconds{{{series}, measure="{measure}"}}', "q={{q}} {{model}} {{route}}")
 
     return dashboard(
         "goodput-pod", "Goodput / One pod",

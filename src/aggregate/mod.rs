@@ -43,7 +43,7 @@ pub use snapshot::*;
 pub use window::{Clock, STEPS, Steps, Tick};
 
 use labels::{LabelId, LabelMap, OTHER_ID, UNKNOWN_ID};
-use shape::{Layouts, Shape};
+use shape::Shape;
 
 /// All series of the process.
 #[derive(Debug)]
@@ -75,13 +75,11 @@ impl Aggregates {
     /// Most series. Past it, requests of new label combinations count on their route's `other`, `other` series.
     pub const MAX_SERIES: usize = 4096;
 
-    /// Everything that can be known from `setup` exists at 0: each route with `unknown`, `other` (a request counts there while no
-    /// upstream has confirmed its model, as when none answers) and every allow-listed model, and that for every allow-listed tenant
-    /// (`unknown` where there is none).
+    /// Everything that can be known from `setup` exists at 0: each route with every allow-listed model (`unknown` where there is
+    /// none), and every allow-listed tenant likewise.
     pub fn new(setup: &Setup, now: Stamp) -> Self {
-        let mut layouts = Layouts::default();
         let aggregates = Self {
-            shapes: setup.routes.iter().map(|r| Arc::new(Shape::new(r, &mut layouts))).collect(),
+            shapes: setup.routes.iter().map(|r| Arc::new(Shape::new(r))).collect(),
             windows_ns: setup.windows.iter().map(|w| w.length_ns).collect(),
             budget: Budget::new(MAX_STREAMS),
             ticked: AtomicU64::new(now.as_nanos()),
@@ -100,7 +98,7 @@ impl Aggregates {
             .map_or(vec![None], |t| known(t).into_iter().map(Some).collect());
         for (route, of) in setup.routes.iter().enumerate() {
             let models = if of.has_models {
-                registry.models[route].ids().collect()
+                known(&registry.models[route])
             } else {
                 vec![UNKNOWN_ID]
             };

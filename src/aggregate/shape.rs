@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use super::grid::Unit;
 use super::layout::Layout;
 use super::setup::RouteSetup;
 use super::snapshot::Measure;
@@ -31,8 +30,6 @@ pub(super) struct Shape {
     pub(super) name: Arc<str>,
     pub(super) apis: Vec<&'static str>,
     pub(super) slos: Vec<Slo>,
-    /// Whether replies are read.
-    pub(super) reads: bool,
     /// One per [`Measure::ALL`].
     pub(super) layouts: Vec<Arc<Layout>>,
     /// First id of each measure, then of each class of [`OUTPUT_CLASSES`].
@@ -40,8 +37,8 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn new(route: &RouteSetup, known: &mut Layouts) -> Self {
-        let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| known.of(m, &route.slos)).collect();
+    pub(super) fn new(route: &RouteSetup) -> Self {
+        let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| Arc::new(layout(m, &route.slos))).collect();
         let mut next = slo_id(route.slos.len());
         let mut offsets = Vec::with_capacity(layouts.len() + OUTPUT_CLASSES.len());
         let classes = std::iter::repeat_n(&layouts[Measure::E2e.index()], OUTPUT_CLASSES.len());
@@ -53,7 +50,6 @@ impl Shape {
             name: Arc::clone(&route.name),
             apis: route.apis.clone(),
             slos: route.slos.clone(),
-            reads: route.reads,
             layouts,
             offsets,
         }
@@ -61,11 +57,6 @@ impl Shape {
 
     pub(super) fn layout(&self, measure: Measure) -> &Arc<Layout> {
         &self.layouts[measure.index()]
-    }
-
-    /// Whether requests of this route can have a sample of `measure`.
-    pub(super) fn has(&self, measure: Measure) -> bool {
-        self.reads || matches!(measure, Measure::Ttfb | Measure::E2e | Measure::Upload)
     }
 
     /// First id of `measure`.
@@ -97,27 +88,12 @@ pub(super) fn bounds_of(slo: &Slo) -> impl Iterator<Item = Bound> + '_ {
         .filter(move |b| slo.bounds.get(*b).is_some() || brought(b))
 }
 
-/// Layouts made so far: most measures of most routes have the same edges, and a layout is large.
-#[derive(Debug, Default)]
-pub(super) struct Layouts(Vec<(Unit, Vec<u64>, Arc<Layout>)>);
-
-impl Layouts {
-    /// The layout of `measure` with each SLO bound as an edge.
-    fn of(&mut self, measure: Measure, slos: &[Slo]) -> Arc<Layout> {
-        let bounds = slos
-            .iter()
-            .filter_map(|slo| bound_on(measure).and_then(|b| slo.bounds.get(b)));
-        let mut edges: Vec<u64> = bounds.chain(measure.default_edges().iter().copied()).collect();
-        edges.sort_unstable();
-        edges.dedup();
-        let unit = measure.unit();
-        if let Some((_, _, layout)) = self.0.iter().find(|(u, e, _)| *u == unit && *e == edges) {
-            return Arc::clone(layout);
-        }
-        let layout = Arc::new(Layout::new(unit, edges.iter().copied()));
-        self.0.push((unit, edges, Arc::clone(&layout)));
-        layout
-    }
+/// The edges of `measure` with each SLO bound on it.
+fn layout(measure: Measure, slos: &[Slo]) -> Layout {
+    let bounds = slos
+        .iter()
+        .filter_map(|slo| bound_on(measure).and_then(|b| slo.bounds.get(b)));
+    Layout::new(measure.unit(), bounds.chain(measure.default_edges().iter().copied()))
 }
 
 /// The bound that is an edge of `measure`.

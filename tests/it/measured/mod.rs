@@ -9,7 +9,6 @@ mod histograms;
 mod itl_tpot;
 mod outcome;
 mod protocols;
-mod scrape_size;
 mod ttft;
 mod usage;
 
