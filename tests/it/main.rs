@@ -10,6 +10,7 @@ mod deploy;
 mod explain;
 mod exposition;
 mod formats;
+mod goodput;
 mod layering;
 mod measured;
 mod profiles;
