@@ -249,13 +249,11 @@ pub(super) fn response(
         Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooManyFields),
         Err(_) => return Err(BadHead::Malformed),
     };
-    let (Some(status), Some(minor)) = (parsed.code, parsed.version) else {
+    let (Some(status @ 100..), Some(minor)) = (parsed.code, parsed.version) else {
         return Err(BadHead::Malformed);
     };
-    let mut reusable = minor == 1;
+    let (mut ends, mut keep_alive, mut nominates) = (false, false, false);
     let (mut length, mut coded, mut chunked) = (None, false, false);
-    let mut nominated: [&[u8]; 8] = [b""; 8];
-    let mut nominations = 0;
     for field in parsed.headers.iter() {
         if is(field, "content-length") {
             let n = number(field.value.trim_ascii()).ok_or(BadHead::Malformed)?;
@@ -266,18 +264,19 @@ pub(super) fn response(
             chunked = !coded && field.value.trim_ascii().eq_ignore_ascii_case(b"chunked");
             coded = true;
         } else if is(field, "connection") {
-            for token in field.value.split(|b| *b == b',').map(<[u8]>::trim_ascii) {
+            for token in tokens(field) {
                 if token.eq_ignore_ascii_case(b"close") {
-                    reusable = false;
+                    ends = true;
                 } else if token.eq_ignore_ascii_case(b"keep-alive") {
-                    reusable |= minor == 0 && !coded;
-                } else if nominations < nominated.len() {
-                    nominated[nominations] = token;
-                    nominations += 1;
+                    keep_alive = true;
+                } else {
+                    nominates = true;
                 }
             }
         }
     }
+    // HTTP/1.0 knows no transfer codings: whoever sends one is not trusted further.
+    let mut reusable = !ends && (minor == 1 || (keep_alive && !coded));
     let bodiless = to_head_request || status < 200 || status == 204 || status == 304;
     let framing = if bodiless {
         Framing::None
@@ -318,13 +317,7 @@ pub(super) fn response(
             16 => is(field, "proxy-connection"),
             _ => false,
         };
-        let dropped = drop
-            || (nominations > 0
-                && nominated[..nominations]
-                    .iter()
-                    .any(|n| n.eq_ignore_ascii_case(name.as_bytes()))
-                && crate::proxy::headers::is_nominable(&name.to_ascii_lowercase()));
-        if !dropped {
+        if !drop && !(nominates && is_nominated(parsed.headers, name)) {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
             out.extend_from_slice(field.value);
@@ -344,6 +337,21 @@ pub(super) fn response(
         framing,
         reusable,
     }))
+}
+
+/// The comma-separated elements of a field's value.
+fn tokens<'h>(field: &Header<'h>) -> impl Iterator<Item = &'h [u8]> {
+    field.value.split(|b| *b == b',').map(<[u8]>::trim_ascii)
+}
+
+/// Whether `Connection` names the field `name`, and may.
+fn is_nominated(fields: &[Header<'_>], name: &str) -> bool {
+    fields
+        .iter()
+        .filter(|field| is(field, "connection"))
+        .flat_map(tokens)
+        .any(|token| token.eq_ignore_ascii_case(name.as_bytes()))
+        && crate::proxy::headers::is_nominable(&name.to_ascii_lowercase())
 }
 
 fn is(field: &Header<'_>, name: &str) -> bool {
