@@ -19,7 +19,10 @@ pub(super) struct Deadlines {
     total: Option<Duration>,
     t0: Stamp,
     sent: Option<Stamp>,
+    /// The last read of the final head or its body.
     read: Option<Stamp>,
+    /// Something of the body has come.
+    begun: bool,
 }
 
 impl Deadlines {
@@ -32,6 +35,7 @@ impl Deadlines {
             t0,
             sent: None,
             read: None,
+            begun: false,
         }
     }
 
@@ -40,25 +44,37 @@ impl Deadlines {
         self.sent = Some(at);
     }
 
-    /// Something was read.
-    pub(super) fn read(&mut self, at: Stamp) {
+    /// The final head came at `at`.
+    pub(super) fn head(&mut self, at: Stamp) {
         self.read = Some(at);
     }
 
-    /// The limit that passes first, and when.
-    fn next(&self) -> Option<(Stamp, Limit)> {
+    /// Something of the body came at `at`.
+    pub(super) fn body(&mut self, at: Stamp) {
+        self.read = Some(at);
+        self.begun = true;
+    }
+
+    /// What is left of the limit of the whole exchange.
+    pub(super) fn total_left(&self) -> Option<Duration> {
+        let spent = Duration::from_nanos(clock::now().since(self.t0));
+        self.total.map(|total| total.saturating_sub(spent))
+    }
+
+    /// The limit that passes first, and when. While the client takes nothing the upstream is not read, and not to blame.
+    fn next(&self, client_limited: bool) -> Option<(Stamp, Limit)> {
         let at = |from: Option<Stamp>, limit: Option<Duration>, which| {
             let nanos = u64::try_from(limit?.as_nanos()).unwrap_or(u64::MAX);
             Some((from?.plus(nanos), which))
         };
-        let first_byte = if self.read.is_none() {
-            at(self.sent, self.first_byte, Limit::FirstByte)
-        } else {
-            None
-        };
+        let of_upstream = |limit: Option<Duration>| limit.filter(|_| !client_limited);
         [
-            first_byte,
-            at(self.read, self.idle, Limit::Idle),
+            at(
+                self.sent,
+                of_upstream(self.first_byte).filter(|_| !self.begun),
+                Limit::FirstByte,
+            ),
+            at(self.read, of_upstream(self.idle), Limit::Idle),
             at(Some(self.t0), self.total, Limit::Total),
         ]
         .into_iter()
@@ -66,9 +82,10 @@ impl Deadlines {
         .min_by_key(|(when, _)| *when)
     }
 
-    /// Ready with the limit that has passed. Registers for the next one.
-    pub(super) fn poll(&self, timer: &mut Option<Pin<Box<Sleep>>>, cx: &mut Context<'_>) -> Poll<Limit> {
-        let Some((when, limit)) = self.next() else {
+    /// Ready with the limit that has passed; to be asked after everything that could have moved the exchange on. Registers for the
+    /// next one.
+    pub(super) fn poll(&self, timer: &mut Option<Pin<Box<Sleep>>>, client_limited: bool, cx: &mut Context<'_>) -> Poll<Limit> {
+        let Some((when, limit)) = self.next(client_limited) else {
             return Poll::Pending;
         };
         let left = Duration::from_nanos(when.since(clock::now()));

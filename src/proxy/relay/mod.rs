@@ -36,7 +36,7 @@ use self::pool::Pool;
 use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
 use super::counters::Counters;
-use super::upstream::{BoxIo, Connector, SendError, Upstream};
+use super::upstream::{BoxIo, Connector, Limit, SendError, Upstream};
 use crate::clock;
 use crate::config::{self, Config, Protocol};
 use crate::lifecycle::{Phase, PhaseWatch, Tracker};
@@ -51,6 +51,7 @@ pub(in crate::proxy) struct Relay {
     upstream: config::Upstream,
     header_timeout: Duration,
     max_head: usize,
+    max_fields: usize,
     half_close: bool,
     requests: Tracker,
     counters: Arc<Counters>,
@@ -89,6 +90,7 @@ impl Relay {
             upstream: config.upstream.clone(),
             header_timeout: config.limits.header_timeout,
             max_head: config.limits.max_header_bytes,
+            max_fields: config.limits.max_headers,
             half_close: config.half_close,
             requests: requests.clone(),
             counters: Arc::clone(counters),
@@ -141,7 +143,8 @@ impl Relay {
             if !read.is_empty() {
                 let mut fields = Vec::new();
                 match head::request(read, &mut fields) {
-                    Request::Plain(head) if head.len > self.max_head => return Ok(None),
+                    // The full server answers that, and counts it.
+                    Request::Plain(head) if head.len > self.max_head || fields.len() > self.max_fields => return Ok(None),
                     Request::Plain(head) => {
                         let t0 = clock::now();
                         let observed = self.begin(t0, read, &head, &fields);
@@ -211,28 +214,30 @@ impl Relay {
         }
         let body_left = head.length - ready as u64;
 
+        let close = head.close || closing;
+        let deadlines = Deadlines::new(&self.upstream, t0);
         let spent = clock::now().since(t0);
-        let (mut upstream, taken) = match self.connect(client, read, body_left, &tap, &first).await {
+        let (mut upstream, taken) = match self.connect(client, read, body_left, &tap, &first, &deadlines).await {
             Ok(connected) => connected,
             Err(Unsent::ClientGone) => {
                 observed.finish(clock::now(), Ending::ClientGone);
                 return false;
             }
-            Err(Unsent::Unreachable(error)) => {
-                self.counters.upstream_connect_errors.add();
-                let answered = answer(client, observed, &SendError::Unreachable(error), body_left > 0 || head.close).await;
-                return answered && body_left == 0 && !head.close && !closing;
+            Err(Unsent::NoConnection(error)) => {
+                if matches!(error, SendError::Unreachable(_)) {
+                    self.counters.upstream_connect_errors.add();
+                }
+                return refuse(client, observed, &error, body_left > 0, close).await;
             }
         };
         first.drain(..taken);
         let terms = Terms {
             is_head,
-            close: head.close || closing,
+            close,
             half_close: self.half_close,
             max_head: self.upstream.max_header_bytes,
             max_fields: self.upstream.max_headers,
         };
-        let deadlines = Deadlines::new(&self.upstream, t0);
         let up = Pending::new(first);
         let mut transfer = Transfer::new(
             client,
@@ -259,7 +264,7 @@ impl Relay {
                 if body_left > 0 {
                     linger(client).await;
                 }
-                uploaded && !head.close && !closing
+                uploaded && !close
             }
             End::ClientGone => {
                 observed.finish(clock::now(), Ending::ClientGone);
@@ -271,11 +276,7 @@ impl Relay {
             }
             End::NoHead(failure) => {
                 drop(upstream);
-                let answered = answer(client, observed, &failure.into(), body_left > 0 || head.close).await;
-                if body_left > 0 {
-                    linger(client).await;
-                }
-                answered && body_left == 0 && !head.close && !closing
+                refuse(client, observed, &failure.into(), body_left > 0, close).await
             }
         }
     }
@@ -293,6 +294,7 @@ impl Relay {
         body_left: u64,
         tap: &RequestTap,
         first: &[u8],
+        deadlines: &Deadlines,
     ) -> Result<(BoxIo, usize), Unsent>
     where
         C: AsyncRead + Unpin,
@@ -308,28 +310,41 @@ impl Relay {
         }
         self.attempt(tap);
         self.counters.upstream_connects.add();
-        let connecting = tokio::time::timeout(self.upstream.connect_timeout, self.connector.connect());
+        let patience = self.upstream.connect_timeout;
+        let left = deadlines.total_left().unwrap_or(patience);
+        let connecting = tokio::time::timeout(patience.min(left), self.connector.connect());
         let watched = async {
             tokio::select! {
                 connected = connecting => Some(connected),
                 () = gone(client, next, body_left > 0 || self.half_close) => None,
             }
         };
-        match watched.await {
-            None => Err(Unsent::ClientGone),
-            Some(Ok(Ok(socket))) => Ok((socket, 0)),
-            Some(Ok(Err(error))) => Err(Unsent::Unreachable(error.to_string())),
-            Some(Err(_)) => Err(Unsent::Unreachable(format!(
-                "no connection within upstream.connect_timeout ({:?})",
-                self.upstream.connect_timeout
-            ))),
-        }
+        let error = match watched.await {
+            None => return Err(Unsent::ClientGone),
+            Some(Ok(Ok(socket))) => return Ok((socket, 0)),
+            Some(Ok(Err(error))) => SendError::Unreachable(error.to_string()),
+            Some(Err(_)) if left < patience => SendError::Timeout(Limit::Total),
+            Some(Err(_)) => SendError::Unreachable(format!("no connection within {patience:?} (upstream.connect_timeout)")),
+        };
+        Err(Unsent::NoConnection(error))
     }
 }
 
 enum Unsent {
     ClientGone,
-    Unreachable(String),
+    NoConnection(SendError),
+}
+
+/// Answers by itself. `uploading`: the client is still sending its request. Whether its connection can serve another.
+async fn refuse<C>(client: &mut C, observed: &mut Exchange, error: &SendError, uploading: bool, close: bool) -> bool
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let answered = answer(client, observed, error, uploading || close).await;
+    if uploading {
+        linger(client).await;
+    }
+    answered && !uploading && !close
 }
 
 /// Resolves when the client is gone. With `uploading` its bytes are the upload's business, and its end is seen there.

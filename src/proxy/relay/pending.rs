@@ -32,6 +32,11 @@ impl Pending {
         self.from == self.bytes.len()
     }
 
+    /// A part of what was put here is with the peer, the rest is not.
+    pub(super) fn is_partly_written(&self) -> bool {
+        self.from > 0 && !self.is_empty()
+    }
+
     /// Where more can be put behind what is pending.
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         &mut self.bytes

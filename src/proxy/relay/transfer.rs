@@ -100,9 +100,6 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
     /// Moves the exchange on; ready once.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         for _ in 0..TURNS {
-            if let Poll::Ready(limit) = self.deadlines.poll(&mut self.timer, cx) {
-                return Poll::Ready(self.timed_out(limit));
-            }
             let (mut moved, mut end) = self.poll_upload(cx);
             if end.is_none() {
                 let down = self.poll_reply(cx);
@@ -116,18 +113,30 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             }
             match end {
                 Some(end) => return Poll::Ready(end),
-                None if !moved => return Poll::Pending,
+                None if !moved => return self.poll_limits(cx),
                 None => {}
             }
         }
         cx.waker().wake_by_ref();
-        Poll::Pending
+        self.poll_limits(cx)
     }
 
-    fn timed_out(&mut self, limit: Limit) -> End {
+    /// Ready when a limit has passed that the reply, if it is not through, was held to.
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        if self.over.is_some() {
+            return Poll::Pending;
+        }
+        let client_limited = !self.down.is_empty();
+        self.deadlines
+            .poll(&mut self.timer, client_limited, cx)
+            .map(|limit| self.timed_out(limit))
+    }
+
+    fn timed_out(&self, limit: Limit) -> End {
         match self.state {
-            Reply::Head(_) => End::NoHead(Failure::Timeout(limit)),
-            Reply::Body { .. } => End::Aborted(Ending::Timeout),
+            Reply::Head(_) if !self.down.is_partly_written() => End::NoHead(Failure::Timeout(limit)),
+            // Also within an informational head: an answer of our own cannot follow half of one.
+            Reply::Head(_) | Reply::Body { .. } => End::Aborted(Ending::Timeout),
         }
     }
 
@@ -187,7 +196,6 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
         let mut upstream = std::mem::replace(self.upstream, Box::new(tokio::io::empty()));
         let read = poll_read_with(&mut *upstream, cx, READ_SIZE, |cx, bytes| {
             let at = clock::now();
-            self.deadlines.read(at);
             let before_head = matches!(self.state, Reply::Head(_));
             let end = self.take(cx, at, bytes);
             if end.is_none() && matches!(self.state, Reply::Body { .. }) {
@@ -255,6 +263,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
                 framing: head.framing,
                 reusable: head.reusable,
             };
+            self.deadlines.head(at);
             if head.framing == Framing::None {
                 return self.complete(cx, at, &[], bytes.is_empty());
             }
@@ -264,6 +273,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
 
     /// Body bytes: passes them on as they are and shows the payload to the tap.
     fn body(&mut self, cx: &mut Context<'_>, at: Stamp, bytes: &[u8]) -> Option<End> {
+        self.deadlines.body(at);
         let Reply::Body { framing, .. } = &mut self.state else {
             return None;
         };
@@ -318,7 +328,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             cx,
             End::Complete {
                 reusable,
-                uploaded: self.sent && !self.client_fin,
+                uploaded: self.sent,
             },
             last,
         )
