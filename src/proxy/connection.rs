@@ -18,12 +18,11 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
-use tower::Service;
 
 use super::Proxy;
 use super::client::{Client, Http1Io};
@@ -154,13 +153,14 @@ async fn relayed<I: ClientStream>(relay: &Relay, io: I, prefix: Bytes, proxy: &A
     }
 }
 
-/// The seam between a connection and what answers its requests.
+/// The seam between a connection and what answers its requests. The call itself begins the exchange, not the first poll of what it
+/// gives: hyper drops that unpolled when the client's FIN came right behind its request, and such a request counts too.
 fn handler(
     proxy: &Arc<Proxy>,
     client: &Arc<Client>,
-) -> impl Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible, Future: Send> + Clone + use<> {
+) -> impl Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible, Future: Send> + use<> {
     let (proxy, client) = (Arc::clone(proxy), Arc::clone(client));
-    tower::service_fn(move |request| service::handle(&proxy, &client, request))
+    service_fn(move |request| service::handle(&proxy, &client, request))
 }
 
 async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
@@ -172,7 +172,7 @@ async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
         Arc::clone(&proxy.counters),
         proxy.limits.header_timeout,
     );
-    let service = TowerToHyperService::new(handler(proxy, &client));
+    let service = handler(proxy, &client);
     let mut conn = proxy
         .servers
         .http1
@@ -215,13 +215,13 @@ async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
     }
 }
 
-type Http1Connection<I, S> = http1::UpgradeableConnection<TokioIo<Http1Io<Prefixed<I>>>, TowerToHyperService<S>>;
+type Http1Connection<I, S> = http1::UpgradeableConnection<TokioIo<Http1Io<Prefixed<I>>>, S>;
 
 /// Drops a connection whose reply is not through, so that nobody can take the end for a clean one.
 fn abort<I, S>(conn: Http1Connection<I, S>, client: &Client)
 where
     I: ClientStream,
-    S: Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible> + Clone,
+    S: Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible>,
 {
     if client.is_old()
         && let Some(parts) = conn.into_parts()
@@ -254,7 +254,7 @@ async fn linger<I: ClientStream>(mut io: I, cut: impl Future<Output = ()>) {
 
 async fn http2<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
     let client = Arc::new(Client::multiplexed());
-    let service = TowerToHyperService::new(handler(proxy, &client));
+    let service = handler(proxy, &client);
     let mut conn = proxy
         .servers
         .http2
