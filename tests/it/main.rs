@@ -9,6 +9,7 @@ mod demo;
 mod deploy;
 mod explain;
 mod exposition;
+mod faults;
 mod formats;
 mod goodput;
 mod layering;

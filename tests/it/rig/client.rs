@@ -128,6 +128,13 @@ impl Client {
         }
     }
 
+    /// Drops up to `n` of the bytes read so far; gives how many.
+    pub fn take(&mut self, n: usize) -> usize {
+        let n = n.min(self.buf.len());
+        self.buf.drain(..n);
+        n
+    }
+
     /// Everything read so far and not taken by a reply.
     pub fn seen(&self) -> &[u8] {
         &self.buf
@@ -203,10 +210,45 @@ impl Client {
         }
     }
 
+    /// Reads a chunked body to its end and gives its length; keeps none of it, for long ones.
+    pub async fn rest_of_stream_len(&mut self) -> usize {
+        let mut len = 0;
+        loop {
+            while let Some(line) = self.buf.windows(2).position(|w| w == b"\r\n") {
+                let size = std::str::from_utf8(&self.buf[..line]).expect("a size line");
+                let size = usize::from_str_radix(size, 16).expect("a size in hex");
+                while self.buf.len() < line + size + 4 {
+                    assert!(self.read().await > 0, "the stream ended early");
+                }
+                self.buf.drain(..line + size + 4);
+                len += size;
+                if size == 0 {
+                    return len;
+                }
+            }
+            assert!(self.read().await > 0, "the stream ended early");
+        }
+    }
+
     /// Sends one request and reads its reply.
     pub async fn call(&mut self, request: impl AsRef<[u8]>) -> Reply {
         self.send(request).await;
         self.reply().await
+    }
+
+    /// Reads `len` body bytes of a reply with a length, and drops them; gives how many came.
+    pub async fn rest_len(&mut self, len: usize) -> usize {
+        let mut got = self.take(len);
+        while got < len && self.read().await > 0 {
+            got += self.take(len - got);
+        }
+        got
+    }
+
+    /// Reads to the end of the connection, for `ms` milliseconds at most.
+    pub async fn rest_within(&mut self, ms: u64) -> Vec<u8> {
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(ms), async { while self.read().await > 0 {} }).await;
+        std::mem::take(&mut self.buf)
     }
 
     /// Reads to the end of the connection.

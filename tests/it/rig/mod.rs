@@ -9,10 +9,12 @@
 
 mod admin;
 pub mod client;
+pub mod h2;
 pub mod upstream;
 
+use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use goodput_proxy::aggregate::{SeriesSnapshot, Snapshot};
@@ -105,6 +107,13 @@ impl Rig {
         Self::with(way, yaml, PIPE, upstream, connector)
     }
 
+    /// A rig without a scripted server, whose upstream is `url`.
+    pub fn to(way: Way, url: &str) -> Self {
+        let yaml = format!("upstream: {{ url: \"{url}\" }}\n");
+        let connector = Connector::to(&config(&yaml).upstream.target);
+        Self::with(way, &yaml, PIPE, Upstream::new(Vec::new()), connector)
+    }
+
     /// A rig over connections of the test's own making.
     pub fn with(way: Way, yaml: &str, pipe: usize, upstream: Upstream, connector: Connector) -> Self {
         let mut config = config(yaml);
@@ -137,9 +146,14 @@ impl Rig {
 
     /// A new client connection over a pipe.
     pub fn client(&self) -> Client {
+        Client::new(Box::new(self.pipe()))
+    }
+
+    /// The client's end of a new connection over a pipe.
+    pub fn pipe(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(self.pipe);
         tokio::spawn(serve_connection(theirs, Arc::clone(&self.proxy)));
-        Client::new(Box::new(ours))
+        ours
     }
 
     /// A new client connection over TCP.
@@ -209,8 +223,19 @@ fn names(snapshot: &Snapshot) -> Vec<(Arc<str>, Arc<str>)> {
         .collect()
 }
 
-/// The configuration of a YAML text over the built-in defaults.
+/// The configuration of a YAML text over the built-in defaults. Many rigs share a few texts, and a check takes its time.
 pub fn config(yaml: &str) -> Config {
+    static CHECKED: Mutex<BTreeMap<String, Config>> = Mutex::new(BTreeMap::new());
+    let known = CHECKED.lock().expect("no test panics in there").get(yaml).cloned();
+    known.unwrap_or_else(|| {
+        let config = check(yaml);
+        let mut checked = CHECKED.lock().expect("no test panics in there");
+        checked.insert(yaml.to_owned(), config.clone());
+        config
+    })
+}
+
+fn check(yaml: &str) -> Config {
     if yaml.is_empty() {
         return Config::default();
     }

@@ -41,6 +41,8 @@ pub enum Step {
     Wait(Duration),
     /// Waits until the test opens the gate.
     Gate(Arc<Notify>),
+    /// Waits until the test opens the gate, and reads nothing meanwhile.
+    Stall(Arc<Notify>),
     /// Ends the write side, cleanly.
     Fin,
     /// Closes with a reset.
@@ -49,6 +51,8 @@ pub enum Step {
     Close,
     /// Reads until the peer closes.
     Hold,
+    /// Answers with the request's target as the body.
+    EchoTarget,
 }
 
 /// Writes `text` in one write.
@@ -325,6 +329,7 @@ impl Upstream {
                         return false;
                     }
                 }
+                Step::Stall(gate) => gate.notified().await,
                 Step::Fin => {
                     let _ = io.shutdown().await;
                     let mut scrap = Vec::new();
@@ -336,6 +341,13 @@ impl Upstream {
                     return false;
                 }
                 Step::Close => return false,
+                Step::EchoTarget => {
+                    let target = seen.line().split(' ').nth(1).unwrap_or_default();
+                    let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{target}", target.len());
+                    if io.write_all(reply.as_bytes()).await.is_err() {
+                        return false;
+                    }
+                }
                 Step::Hold => {
                     let mut scrap = [0u8; 4096];
                     while io.read(&mut scrap).await.unwrap_or(0) > 0 {}

@@ -1,0 +1,14 @@
+//! Faults that public bug reports of streaming proxies tell of, each held to the right behaviour through the whole proxy, on both
+//! ways. [`table`] lists the reports and the tests that answer them.
+
+mod buffering;
+mod endings;
+mod framing;
+mod headers;
+mod leaving;
+mod messages;
+mod patience;
+mod protocols;
+mod reuse;
+mod smuggling;
+mod uploads;

@@ -1,0 +1,264 @@
+//! HTTP/2 on either side, and websocket tunnels.
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
+use tokio::sync::{Notify, mpsc};
+
+use super::super::rig::{DONE, Rig, Step, both, chat, chunk, content, finish, h2, last_chunk, post, send, wait};
+
+#[test]
+fn an_http2_client_gets_a_stream_without_the_upstreams_hop_by_hop_fields() {
+    both(|way| async move {
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: keep-alive, X-Hop\r\nKeep-Alive: timeout=5\r\n\
+                    X-Hop: 1\r\nProxy-Connection: keep-alive\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\nX-Kept: 1\r\n\r\n";
+        let script = vec![
+            Step::Body,
+            send(head),
+            chunk(content("a")),
+            wait(30),
+            chunk(content("b")),
+            chunk(finish()),
+            chunk(DONE),
+            last_chunk(),
+        ];
+        let rig = Rig::new(way, vec![script]);
+        let mut sender = h2::client(&rig).await;
+        for n in 1..=2 {
+            let (head, body, error) = h2::call(&mut sender, h2::chat()).await;
+            assert_eq!(error, None);
+            assert_eq!(body, [&content("a"), &content("b"), &finish(), DONE].concat().into_bytes());
+            let names: Vec<&str> = head.headers.keys().map(|n| n.as_str()).collect();
+            assert_eq!(names, ["content-type", "x-kept"]);
+            let record = rig.finished(n).await.pop().unwrap();
+            assert_eq!(
+                (record.outcome, record.output_tokens, record.stall_ms),
+                ("ok", Some(2), Some(30.0))
+            );
+        }
+        let seen = rig.upstream.seen();
+        assert_eq!(seen[0].line(), "POST /v1/chat/completions HTTP/1.1");
+        assert_eq!(seen[0].headers("host"), ["llm"]);
+        assert_eq!(seen[0].header("te"), None);
+    });
+}
+
+#[test]
+fn an_http2_client_gets_the_trailers_and_no_informational_head() {
+    both(|way| async move {
+        let script = vec![
+            Step::Body,
+            send("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            chunk("hi\n"),
+            send("0\r\nX-Output-Tokens: 5\r\n\r\n"),
+        ];
+        let rig = Rig::new(way, vec![script]);
+        let mut request = h2::post("/x", "{}");
+        request.headers_mut().insert("te", HeaderValue::from_static("trailers"));
+        let (head, body, error) = h2::call(&mut h2::client(&rig).await, request).await;
+        assert_eq!((head.status.as_u16(), error), (200, None));
+        assert_eq!(String::from_utf8(body).unwrap(), "hi\nx-output-tokens: 5\n");
+    });
+}
+
+#[test]
+fn an_http2_client_that_resets_its_stream_releases_the_upstream() {
+    both(|way| async move {
+        let script = vec![
+            Step::Body,
+            send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            chunk(content("a")),
+            Step::Hold,
+        ];
+        let rig = Rig::new(way, vec![script]);
+        let mut sender = h2::client(&rig).await;
+        sender.ready().await.unwrap();
+        let mut reply = sender.send_request(h2::chat()).await.unwrap();
+        reply.body_mut().frame().await.unwrap().unwrap();
+        drop(reply);
+        rig.upstream.until(|u| !u.closed().is_empty()).await;
+        assert_eq!(rig.finished(1).await[0].outcome, "client_cancelled");
+        assert!(!sender.is_closed(), "its other streams live on");
+    });
+}
+
+#[test]
+fn te_trailers_and_the_trailers_themselves_pass_over_http2() {
+    both(|way| async move {
+        let (seen, mut heads) = mpsc::unbounded_channel();
+        let rig = h2::rig(way, move |request| {
+            let seen = seen.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let body = body.collect().await.unwrap().to_bytes();
+                seen.send(head).unwrap();
+                let mut trailers = HeaderMap::new();
+                trailers.insert("grpc-status", HeaderValue::from_static("0"));
+                Response::builder()
+                    .header("content-type", "application/grpc")
+                    .body(
+                        Full::new(body)
+                            .with_trailers(async move { Some(Ok(trailers)) })
+                            .boxed_unsync(),
+                    )
+                    .unwrap()
+            }
+        });
+        let mut sender = h2::client(&rig).await;
+        for (te, passed) in [(Some("trailers"), Some("trailers")), (None, None)] {
+            let mut request = Request::post("http://llm/inference.GRPCInferenceService/ModelStreamInfer")
+                .header("content-type", "application/grpc")
+                .body(h2::full("\0\0\0\0\x02hi"))
+                .unwrap();
+            if let Some(te) = te {
+                request.headers_mut().insert("te", HeaderValue::from_static(te));
+            }
+            let (head, body, error) = h2::call(&mut sender, request).await;
+            assert_eq!((head.status.as_u16(), error), (200, None));
+            assert_eq!(body, b"\0\0\0\0\x02higrpc-status: 0\n");
+            let seen = heads.recv().await.unwrap();
+            assert_eq!(seen.headers.get("te").map(|v| v.to_str().unwrap()), passed, "{te:?}");
+            assert_eq!(seen.uri.path(), "/inference.GRPCInferenceService/ModelStreamInfer");
+        }
+        // Other values of TE end at each hop; an HTTP/1 client may send any.
+        for (te, passed) in [
+            ("gzip, trailers;q=0.5", Some("trailers")),
+            ("gzip", None),
+            ("trailersx", None),
+        ] {
+            let request = post("/x", "{}").replace("Host: llm", &format!("Host: llm\r\nTE: {te}\r\nConnection: TE"));
+            assert!(rig.client().call(request).await.complete);
+            let seen = heads.recv().await.unwrap();
+            assert_eq!(seen.headers.get("te").map(|v| v.to_str().unwrap()), passed, "{te}");
+        }
+    });
+}
+
+#[test]
+fn readers_that_stop_do_not_hold_up_one_that_reads_over_a_shared_http2_connection() {
+    both(|way| async move {
+        let rig = h2::rig(way, |request: Request<hyper::body::Incoming>| async move {
+            let len = if request.uri().path() == "/slow" { 1 << 20 } else { 300 << 10 };
+            Response::new(h2::full(vec![b'x'; len]))
+        });
+        let mut slow = Vec::new();
+        for _ in 0..6 {
+            let mut client = rig.client();
+            client.send(post("/slow", "{}")).await;
+            client.head().await.unwrap();
+            slow.push(client);
+        }
+        let fast = rig.client().call(post("/fast", "{}")).await;
+        assert_eq!((fast.complete, fast.body.len()), (true, 300 << 10));
+        for mut client in slow {
+            assert_eq!(
+                client.rest_len(1 << 20).await,
+                1 << 20,
+                "and the slow ones get theirs in the end"
+            );
+        }
+    });
+}
+
+const HANDSHAKE: &str = "GET /v1/realtime?model=x HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+                         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n";
+const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                      Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+#[test]
+fn a_websocket_is_spliced_both_ways_with_what_came_right_behind_its_head() {
+    both(|way| async move {
+        let script = vec![
+            send([SWITCH, "server first"].concat()),
+            Step::Take(6),
+            send("pong"),
+            Step::Take(5),
+            send("bye"),
+            Step::Fin,
+        ];
+        let rig = Rig::new(way, vec![script]);
+        let mut client = rig.client();
+        // The client may not wait for the switch either.
+        client.send([HANDSHAKE, "early!"].concat()).await;
+        let head = client.head().await.unwrap();
+        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
+        for field in [
+            "upgrade: websocket",
+            "connection: upgrade",
+            "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=",
+        ] {
+            assert!(head.to_ascii_lowercase().contains(field), "{field}: {head}");
+        }
+        client.read_until("server firstpong").await;
+        assert_eq!(rig.counters.upgrades.get(), 1);
+        client.send("close").await;
+        assert_eq!(client.rest().await, b"server firstpongbye");
+        drop(client);
+        let record = rig.finished(1).await.remove(0);
+        assert_eq!((record.outcome, record.status, record.ttft_ms), ("ok", Some(101), None));
+        let seen = rig.upstream.only();
+        assert_eq!(seen.line(), "GET /v1/realtime?model=x HTTP/1.1");
+        assert_eq!(seen.header("upgrade"), Some("websocket"));
+        assert!(seen.header("connection").unwrap().eq_ignore_ascii_case("upgrade"));
+        assert_eq!(seen.raw_body, b"early!close");
+    });
+}
+
+#[test]
+fn a_refused_handshake_is_an_ordinary_reply() {
+    both(|way| async move {
+        let rig = Rig::new(way, vec![vec![send("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno")]]);
+        let mut client = rig.client();
+        for _ in 0..2 {
+            let got = client.call(HANDSHAKE).await;
+            assert_eq!((got.status(), got.text().as_str()), (403, "no"));
+        }
+    });
+}
+
+#[test]
+fn a_switch_that_nobody_asked_for_is_no_reply() {
+    both(|way| async move {
+        for request in [
+            chat(),
+            "GET /x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n".to_owned(),
+        ] {
+            let rig = Rig::new(way, vec![vec![send(SWITCH), Step::Hold]]);
+            let got = rig.client().call(request).await;
+            assert_eq!(
+                (got.status(), got.header("x-goodput-error")),
+                (502, Some("upstream_malformed"))
+            );
+        }
+    });
+}
+
+#[test]
+fn a_tunnel_ends_with_either_side() {
+    both(|way| async move {
+        for client_first in [true, false] {
+            let gate = Arc::new(Notify::new());
+            let end = if client_first {
+                Step::Hold
+            } else {
+                Step::Gate(Arc::clone(&gate))
+            };
+            let rig = Rig::new(way, vec![vec![send(SWITCH), end, Step::Close]]);
+            let mut client = rig.client();
+            client.send(HANDSHAKE).await;
+            client.head().await.unwrap();
+            if client_first {
+                client.reset();
+            } else {
+                gate.notify_one();
+                assert_eq!(client.rest().await, b"");
+                client.reset();
+            }
+            rig.upstream.until(|u| !u.closed().is_empty()).await;
+            rig.finished(1).await;
+            rig.under_way.connections.empty().await;
+            assert_eq!(rig.under_way.requests.count(), 0);
+        }
+    });
+}
