@@ -11,7 +11,7 @@ use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, Problem, Sources};
 use args::ConfigArgs;
@@ -46,6 +46,12 @@ enum Command {
     Explain(explain::ExplainArgs),
     /// Exit 0 when the local admin endpoint is live (for compose files and exec probes), else 1
     Healthcheck(ConfigArgs),
+}
+
+/// The names of all commands.
+pub fn commands() -> Vec<String> {
+    let names = Cli::command();
+    names.get_subcommands().map(|c| c.get_name().to_owned()).collect()
 }
 
 /// Runs the command that `arguments` (the program's name first) ask for.

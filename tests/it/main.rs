@@ -15,5 +15,6 @@ mod goodput;
 mod layering;
 mod measured;
 mod profiles;
+mod readme;
 mod rig;
 mod timing;
