@@ -5,6 +5,8 @@ import re
 import yaml
 from conftest import DEPLOY, ROOT, TOOLS, run
 
+from live import Process, free_port, get, until
+
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text())
 VERSION = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.M).group(1)
@@ -57,15 +59,21 @@ def test_compose_mounts_exist_and_versions_agree():
                 assert source in COMPOSE["volumes"], source
 
 
-def test_compose_starts_the_demo_with_flags_that_it_has(program):
+def test_compose_starts_the_demo_with_flags_that_it_has(program, tmp_path):
     proxy = COMPOSE["services"]["proxy"]
     command, *flags = proxy["command"]
-    described = run(program, command, "--help").stdout
-    for flag in flags:
-        assert f"{flag.split('=')[0]} " in described, flag
-    check = proxy["healthcheck"]["test"]
-    assert check[:2] == ["CMD", "/goodput-proxy"]
-    assert "Usage" in run(program, check[2], "--help").stdout
+    listen, admin = free_port(), free_port()
+    addresses = {"--listen=0.0.0.0:8080": f"--listen=127.0.0.1:{listen}", "--admin=0.0.0.0:9464": f"--admin=127.0.0.1:{admin}"}
+    assert addresses.keys() <= set(flags)
+    demo = Process([program, command, *(addresses.get(flag, flag) for flag in flags)], tmp_path / "demo.log")
+    try:
+        until(lambda: 'outcome="ok"' in get(f"http://127.0.0.1:{admin}/metrics")[1])
+        check = proxy["healthcheck"]["test"]
+        assert check[:2] == ["CMD", "/goodput-proxy"]
+        run(program, *check[2:], env={"GOODPUT__ADMIN": f"127.0.0.1:{admin}"})
+        assert demo.stop() == 0
+    finally:
+        demo.child.kill()
 
 
 def test_grafana_of_compose_finds_datasource_and_dashboards():
