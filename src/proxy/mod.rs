@@ -17,6 +17,7 @@ mod headers;
 mod inject;
 mod metered;
 mod peek;
+mod pool;
 mod relay;
 mod service;
 mod sniff;

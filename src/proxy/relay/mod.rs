@@ -13,7 +13,6 @@ mod chunked;
 mod head;
 mod limits;
 mod pending;
-mod pool;
 mod terms;
 mod transfer;
 
@@ -32,10 +31,10 @@ use self::answer::{answer, linger};
 use self::head::{Request, RequestHead};
 use self::limits::Deadlines;
 use self::pending::{Pending, READ_SIZE, poll_read_with};
-use self::pool::Pool;
 use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
 use super::counters::Counters;
+use super::pool::Pool;
 use super::upstream::{BoxIo, Connector, Limit, SendError, Upstream};
 use crate::clock;
 use crate::config::{self, Config, Protocol};
@@ -47,7 +46,7 @@ use crate::observe::{Exchange, Observer, RequestTap};
 pub(in crate::proxy) struct Relay {
     observer: Arc<Observer>,
     connector: Connector,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<BoxIo>>,
     upstream: config::Upstream,
     header_timeout: Duration,
     max_head: usize,

@@ -15,8 +15,8 @@ use super::conn::Conn;
 use super::error::BodyError;
 use super::limits::{Limits, Progress};
 use super::marks::Marks;
-use super::pool::Pool;
 use crate::measure::Stamp;
+use crate::proxy::pool::{Kept, Pool};
 
 /// A response body from the upstream. Its type says nothing of the HTTP client behind it.
 ///
@@ -34,7 +34,7 @@ enum State {
     Http1 {
         incoming: Incoming,
         conn: Conn,
-        pool: Option<Arc<Pool>>,
+        pool: Option<Arc<Pool<Conn>>>,
     },
     /// `marks` are the stream's own, `socket` those of the connection.
     H2 {
@@ -46,7 +46,7 @@ enum State {
 }
 
 impl Body {
-    pub(super) fn http1(incoming: Incoming, conn: Conn, pool: Option<Arc<Pool>>, limits: Limits, sent: Sent) -> Self {
+    pub(super) fn http1(incoming: Incoming, conn: Conn, pool: Option<Arc<Pool<Conn>>>, limits: Limits, sent: Sent) -> Self {
         let read_at = conn.marks().read_at().unwrap_or(limits.started());
         Self {
             state: State::Http1 { incoming, conn, pool },

@@ -18,6 +18,7 @@ use super::marks::Marks;
 use super::socket::{BoxIo, StampedIo};
 use super::upload::Upload;
 use crate::config;
+use crate::proxy::pool::Kept;
 
 /// Cap of hyper's read buffer beyond a head, and of its write buffer, bytes per connection.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -38,6 +39,14 @@ pub(super) struct Conn {
 pub(super) struct Failure {
     pub(super) error: SendError,
     pub(super) unsent: Option<Box<Request<Upload>>>,
+}
+
+impl Kept for Conn {
+    /// Finds out that the upstream has closed it.
+    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
+        self.drive(cx);
+        self.driver.is_some() && self.sender.is_ready()
+    }
 }
 
 impl Conn {
@@ -80,12 +89,6 @@ impl Conn {
 
     pub(super) const fn has_ended(&self) -> bool {
         self.driver.is_none()
-    }
-
-    /// Whether the connection is idle and can take a request; finds out that the upstream has closed it.
-    pub(super) fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
-        self.drive(cx);
-        self.driver.is_some() && self.sender.is_ready()
     }
 
     /// Sends `request` and waits for the final head.

@@ -18,7 +18,6 @@ mod error;
 mod h2;
 mod limits;
 mod marks;
-mod pool;
 mod prepare;
 mod socket;
 mod upload;
@@ -39,8 +38,8 @@ use hyper::body::Incoming;
 use self::conn::{Conn, Failure};
 use self::limits::Limits;
 use self::marks::{Gate, Marks};
-use self::pool::Pool;
 use self::upload::Upload;
+use super::pool::Pool;
 use crate::clock;
 use crate::config::{self, Protocol, Target};
 use crate::measure::Stamp;
@@ -95,7 +94,7 @@ struct Inner {
     connector: Connector,
     /// The upstream's own authority, for requests that name no host.
     authority: HeaderValue,
-    pool: Arc<Pool>,
+    pool: Arc<Pool<Conn>>,
     h2: h2::H2,
 }
 

@@ -4,38 +4,56 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::conn::Conn;
+use tokio::io::{AsyncRead, ReadBuf};
+
+use super::upstream::BoxIo;
 use crate::clock;
 use crate::measure::Stamp;
 
-pub(super) struct Pool {
-    max: usize,
-    keep: u64,
-    idle: Mutex<Idle>,
+/// A connection between two exchanges.
+pub(super) trait Kept: Send + 'static {
+    /// Whether the server has neither closed it nor said anything out of turn. Never blocks.
+    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool;
 }
 
-#[derive(Default)]
-struct Idle {
+impl Kept for BoxIo {
+    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut byte = [0u8; 1];
+        Pin::new(self).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_pending()
+    }
+}
+
+pub(super) struct Pool<T> {
+    max: usize,
+    keep: u64,
+    idle: Mutex<Idle<T>>,
+}
+
+struct Idle<T> {
     /// Oldest first, with the moment they went idle.
-    conns: VecDeque<(Stamp, Conn)>,
+    conns: VecDeque<(Stamp, T)>,
     reaping: bool,
 }
 
-impl Pool {
+impl<T: Kept> Pool<T> {
     pub(super) fn new(max: usize, keep: Duration) -> Self {
         Self {
             max,
             keep: u64::try_from(keep.as_nanos()).unwrap_or(u64::MAX),
-            idle: Mutex::default(),
+            idle: Mutex::new(Idle {
+                conns: VecDeque::new(),
+                reaping: false,
+            }),
         }
     }
 
     /// The newest connection that is still good. Those that are not are closed on the way.
-    pub(super) async fn take(&self) -> Option<Conn> {
+    pub(super) async fn take(&self) -> Option<T> {
         loop {
             let (since, mut conn) = self.lock().conns.pop_back()?;
             let fresh = clock::now().since(since) < self.keep;
@@ -46,7 +64,7 @@ impl Pool {
     }
 
     /// Keeps `conn`, which must be idle. At the cap the oldest one is closed.
-    pub(super) fn put(self: &Arc<Self>, conn: Conn) {
+    pub(super) fn put(self: &Arc<Self>, conn: T) {
         if self.max == 0 || self.keep == 0 {
             return;
         }
@@ -93,7 +111,7 @@ impl Pool {
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, Idle> {
+    fn lock(&self) -> MutexGuard<'_, Idle<T>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
