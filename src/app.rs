@@ -27,6 +27,7 @@ use crate::observe::Observer;
 use crate::proxy::counters::Counters;
 use crate::proxy::upstream::Upstream;
 use crate::proxy::{Proxy, accept};
+use crate::reload::{Current, Origin, Reloader};
 
 /// Connections that the kernel holds for us while we are at `limits.max_connections` (it may allow fewer).
 const BACKLOG: i32 = 4096;
@@ -47,6 +48,7 @@ pub struct App {
     admin_address: SocketAddr,
     lifecycle: Lifecycle,
     observer: Arc<Observer>,
+    origin: Option<Origin>,
 }
 
 /// Why the proxy cannot run.
@@ -84,7 +86,14 @@ impl App {
             traffic_address,
             admin,
             admin_address,
+            origin: None,
         })
+    }
+
+    /// Takes new configurations from `origin` while it runs.
+    pub fn reloading(mut self, origin: Origin) -> Self {
+        self.origin = Some(origin);
+        self
     }
 
     /// Where clients connect to.
@@ -118,17 +127,17 @@ impl App {
             observer: self.observer,
             counters: Arc::new(Counters::default()),
             under_way: UnderWay::default(),
-            config: self.config,
+            current: Arc::new(Current::new(self.config)),
             shutdown,
             lifecycle: self.lifecycle,
         });
         let (traffic_ended, until_traffic_ended) = oneshot::channel::<()>();
         let (admin_lives, admin_ended) = oneshot::channel::<()>();
         let admin = {
-            let (parts, listener) = (Arc::clone(&parts), self.admin);
+            let (parts, listener, origin) = (Arc::clone(&parts), self.admin, self.origin);
             let work = move || {
                 let _lives = admin_lives;
-                admin_runtime.block_on(admin_side(parts, listener, until_traffic_ended))
+                admin_runtime.block_on(admin_side(parts, listener, origin, until_traffic_ended))
             };
             thread::Builder::new()
                 .name("admin".to_owned())
@@ -168,7 +177,7 @@ impl App {
 
 /// What both sides share.
 struct Parts {
-    config: Config,
+    current: Arc<Current>,
     lifecycle: Lifecycle,
     shutdown: Shutdown,
     under_way: UnderWay,
@@ -178,10 +187,11 @@ struct Parts {
 
 async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: oneshot::Receiver<()>) -> Result<(), AppError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(AppError::Runtime)?;
+    let config = parts.current.config();
     let proxy = Proxy::new(
-        &parts.config,
+        &config,
         Arc::clone(&parts.observer),
-        Upstream::new(&parts.config.upstream),
+        Upstream::new(&config.upstream),
         parts.lifecycle.watch(),
         parts.under_way.clone(),
         Arc::clone(&parts.counters),
@@ -200,21 +210,36 @@ async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: one
     }
 }
 
-async fn admin_side(parts: Arc<Parts>, listener: TcpListener, traffic_ended: oneshot::Receiver<()>) -> Result<Exit, AppError> {
+async fn admin_side(
+    parts: Arc<Parts>,
+    listener: TcpListener,
+    origin: Option<Origin>,
+    traffic_ended: oneshot::Receiver<()>,
+) -> Result<Exit, AppError> {
     let listener = tokio::net::TcpListener::from_std(listener).map_err(AppError::Runtime)?;
-    let configured = Configured::new(&parts.config);
+    let config = parts.current.config();
+    let configured = Configured::new(&config);
     let state = AdminState::new(
         Arc::clone(&parts) as Arc<dyn admin::Source>,
         configured,
         parts.lifecycle.watch(),
     );
+    if let Some(origin) = origin {
+        let state = state.clone();
+        let reloader = Reloader {
+            origin,
+            current: Arc::clone(&parts.current),
+            observer: Arc::clone(&parts.observer),
+            taken: Box::new(move |config| state.reconfigure(Configured::new(config))),
+        };
+        tokio::spawn(reloader.run());
+    }
     tokio::spawn(admin::serve(listener, state));
     tokio::spawn(tick(Arc::clone(&parts.observer)));
     let Parts {
         lifecycle,
         shutdown,
         under_way,
-        config,
         ..
     } = &*parts;
     let exit = lifecycle::run(lifecycle.clone(), shutdown.clone(), under_way.clone(), config.drain).await;
@@ -248,16 +273,18 @@ impl admin::Source for Parts {
     }
 
     fn config(&self) -> String {
-        self.config.effective().to_string()
+        self.current.config().effective().to_string()
     }
 
     fn stats(&self) -> ProxyStats {
-        self.counters.stats(self.under_way.connections.count())
+        let mut stats = self.counters.stats(self.under_way.connections.count());
+        self.current.add_to(&mut stats);
+        stats
     }
 
     fn drain(&self) -> Pin<Box<dyn Future<Output = usize> + Send>> {
         let (shutdown, phase, under_way) = (self.shutdown.clone(), self.lifecycle.watch(), self.under_way.clone());
-        let drain = self.config.drain;
+        let drain = self.current.config().drain;
         Box::pin(async move { shutdown.drained(phase, &under_way, drain).await })
     }
 }

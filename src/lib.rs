@@ -47,6 +47,7 @@ pub mod lifecycle;
 pub mod measure;
 pub mod observe;
 pub mod proxy;
+pub mod reload;
 pub mod report;
 pub mod route;
 pub mod telemetry;

@@ -5,10 +5,12 @@
 
 use std::fmt;
 use std::io::{IsTerminal, stdout};
+use std::sync::Arc;
 
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::reload;
 
 use crate::config::{Log, LogFormat};
 
@@ -20,6 +22,34 @@ pub const BUFFERED_LINES: usize = 8192;
 #[derive(Debug)]
 pub struct Telemetry {
     _writer: WorkerGuard,
+    level: Level,
+}
+
+/// Sets the filter of a log that runs.
+#[derive(Clone)]
+pub struct Level(Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>);
+
+impl Telemetry {
+    /// For changes while the program runs.
+    pub fn level(&self) -> Level {
+        self.level.clone()
+    }
+}
+
+impl Level {
+    /// Logs by `filter` from now on.
+    ///
+    /// # Errors
+    /// When the filter cannot be read, or the log has ended.
+    pub fn set(&self, filter: &str) -> Result<(), TelemetryError> {
+        (self.0)(parse(filter)?).map_err(|_| TelemetryError::Ended)
+    }
+}
+
+impl fmt::Debug for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Level")
+    }
 }
 
 /// Why there is no log.
@@ -34,6 +64,8 @@ pub enum TelemetryError {
     },
     /// The process has a log already.
     Twice,
+    /// The log has ended.
+    Ended,
 }
 
 /// Starts the log. The configuration has already weighed `RUST_LOG` against the file, our own variable and the flag.
@@ -53,17 +85,25 @@ pub fn init(log: &Log) -> Result<Telemetry, TelemetryError> {
         .with_env_filter(filter)
         .with_writer(writer)
         .with_target(false);
-    let installed = match format {
-        LogFormat::Text => lines.with_ansi(terminal).try_init(),
-        LogFormat::Json => lines
-            .json()
-            .flatten_event(true)
-            .with_current_span(false)
-            .with_span_list(false)
-            .try_init(),
+    let (level, installed) = match format {
+        LogFormat::Text => {
+            let lines = lines.with_ansi(terminal).with_filter_reloading();
+            let handle = lines.reload_handle();
+            (Level(Arc::new(move |filter| handle.reload(filter))), lines.try_init())
+        }
+        LogFormat::Json => {
+            let lines = lines
+                .json()
+                .flatten_event(true)
+                .with_current_span(false)
+                .with_span_list(false)
+                .with_filter_reloading();
+            let handle = lines.reload_handle();
+            (Level(Arc::new(move |filter| handle.reload(filter))), lines.try_init())
+        }
     };
     installed.map_err(|_| TelemetryError::Twice)?;
-    Ok(Telemetry { _writer: guard })
+    Ok(Telemetry { _writer: guard, level })
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, TelemetryError> {
@@ -81,6 +121,7 @@ impl fmt::Display for TelemetryError {
                 "log filter {filter:?}: {source}; a level (error, warn, info, debug, trace) or module=level pairs, separated by commas"
             ),
             Self::Twice => f.write_str("the log was started twice"),
+            Self::Ended => f.write_str("the log has ended"),
         }
     }
 }

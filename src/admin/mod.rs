@@ -12,7 +12,7 @@ mod tests;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::aggregate::Snapshot;
 use crate::expose::{Configured, ProxyStats};
@@ -41,7 +41,7 @@ pub struct AdminState {
     /// Aggregates, counters, requests, configuration, drain.
     source: Arc<dyn Source>,
     /// What the configuration contributes to the exposition.
-    configured: Arc<Configured>,
+    configured: Arc<RwLock<Arc<Configured>>>,
     /// For `/readyz`.
     phase: PhaseWatch,
     scrapes: scrape::Slots,
@@ -52,10 +52,19 @@ impl AdminState {
     pub fn new(source: Arc<dyn Source>, configured: Configured, phase: PhaseWatch) -> Self {
         Self {
             source,
-            configured: Arc::new(configured),
+            configured: Arc::new(RwLock::new(Arc::new(configured))),
             phase,
             scrapes: scrape::Slots::default(),
         }
+    }
+
+    /// What a new configuration contributes to the exposition from now on.
+    pub fn reconfigure(&self, configured: Configured) {
+        *self.configured.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(configured);
+    }
+
+    fn configured(&self) -> Arc<Configured> {
+        Arc::clone(&self.configured.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -92,7 +92,7 @@ fn exposition(state: &AdminState, format: Format, gzip: bool) -> prometheus::Res
     let (snapshot, stats) = (state.source.snapshot(), state.source.stats());
     let ready = state.phase.now() == Phase::Ready;
     let plain = render(
-        &Model::build(snapshot, stats, &state.configured, ready, &ProcessSample::read()),
+        &Model::build(snapshot, stats, &state.configured(), ready, &ProcessSample::read()),
         format,
     )?;
     if !gzip {

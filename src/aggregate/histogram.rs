@@ -59,6 +59,16 @@ impl Histogram {
         self.sum = self.sum.wrapping_sub(earlier.sum);
     }
 
+    /// The same samples over the edges of `layout` (see [`Layout::cell_in`]).
+    pub(super) fn recast(&self, layout: &Arc<Layout>) -> Self {
+        let mut recast = Self::new(Arc::clone(layout));
+        for (cell, count) in self.touched() {
+            *recast.slot(self.layout.cell_in(cell, layout)) += count;
+        }
+        recast.sum = self.sum;
+        recast
+    }
+
     /// Where its values fall.
     pub fn layout(&self) -> &Arc<Layout> {
         &self.layout
@@ -144,11 +154,26 @@ impl AtomicHistogram {
         if n == 0 {
             return;
         }
-        let cells = self
-            .cells
-            .get_or_init(|| (0..self.layout.cells()).map(|_| AtomicU64::new(0)).collect());
-        cells[self.layout.cell(value)].fetch_add(n, Ordering::Relaxed);
+        self.allocated()[self.layout.cell(value)].fetch_add(n, Ordering::Relaxed);
         self.sum.fetch_add(value.wrapping_mul(n), Ordering::Relaxed);
+    }
+
+    /// Moves every sample to `to`, each to its place there (see [`Layout::cell_in`]); none is lost or counted twice while streams
+    /// record.
+    pub(super) fn drain_into(&self, to: &Self) {
+        let cells = self.cells.get().map_or(&[][..], |cells| cells);
+        for (cell, count) in cells.iter().enumerate() {
+            let count = count.swap(0, Ordering::Relaxed);
+            if count > 0 {
+                to.allocated()[self.layout.cell_in(cell, &to.layout)].fetch_add(count, Ordering::Relaxed);
+            }
+        }
+        to.sum.fetch_add(self.sum.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn allocated(&self) -> &[AtomicU64] {
+        self.cells
+            .get_or_init(|| (0..self.layout.cells()).map(|_| AtomicU64::new(0)).collect())
     }
 
     /// Where its values fall.

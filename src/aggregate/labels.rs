@@ -3,7 +3,7 @@
 //! A value is kept when it is on the allow-list, or when an upstream confirmed it and the cap has room; it is never evicted, since
 //! a counter that vanishes and comes back is a reset. Everything else is [`OTHER`], a missing value is [`UNKNOWN`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::setup::LabelPolicy;
@@ -25,29 +25,54 @@ pub(super) const OTHER_ID: LabelId = 1;
 pub(super) struct LabelMap {
     names: Vec<Arc<str>>,
     ids: HashMap<Arc<str>, LabelId>,
-    /// Values kept at most, allow-list and the two fixed ones included.
+    /// Values kept at most besides the allow-list.
     cap: usize,
+    /// Those of them that are kept.
+    others: usize,
     folded: u64,
 }
 
 impl LabelMap {
     /// Longest value kept, bytes; a longer one is [`OTHER`].
     pub(super) const MAX_BYTES: usize = 256;
+    /// Most values kept, whatever allow-lists there were since the start; a further one is [`OTHER`].
+    pub(super) const MAX_NAMES: usize = 4096;
 
     pub(super) fn new(policy: &LabelPolicy) -> Self {
         let mut map = Self {
             names: Vec::new(),
             ids: HashMap::new(),
-            cap: usize::MAX,
+            cap: 0,
+            others: 0,
             folded: 0,
         };
-        for name in [UNKNOWN, OTHER].into_iter().chain(policy.allow.iter().map(String::as_str)) {
-            if !map.ids.contains_key(name) {
-                map.keep(name);
+        map.keep(UNKNOWN);
+        map.keep(OTHER);
+        map.follow(policy);
+        map
+    }
+
+    /// Goes by `policy` from now on. What is kept stays, wherever it came from.
+    pub(super) fn follow(&mut self, policy: &LabelPolicy) {
+        for name in &policy.allow {
+            if !self.ids.contains_key(name.as_str()) && self.names.len() < Self::MAX_NAMES {
+                self.keep(name);
             }
         }
-        map.cap = map.names.len().saturating_add(policy.cap);
-        map
+        self.cap = policy.cap;
+        let allowed = policy.allow.iter().filter_map(|name| self.ids.get(name.as_str()));
+        let allowed: HashSet<LabelId> = allowed.copied().chain([UNKNOWN_ID, OTHER_ID]).collect();
+        self.others = self.names.len() - allowed.len();
+    }
+
+    /// The places of the allow-listed values, or that of [`UNKNOWN`] when there are none.
+    pub(super) fn known(&self, policy: &LabelPolicy) -> Vec<LabelId> {
+        let places = policy.allow.iter().filter_map(|name| self.ids.get(name.as_str()).copied());
+        let mut known: Vec<_> = places.filter(|id| ![UNKNOWN_ID, OTHER_ID].contains(id)).collect();
+        if known.is_empty() {
+            known.push(UNKNOWN_ID);
+        }
+        known
     }
 
     /// The place of `value`; `confirmed` says that an upstream answered it with success, without which nothing new is kept.
@@ -58,7 +83,8 @@ impl LabelMap {
         if let Some(id) = self.ids.get(value) {
             return *id;
         }
-        if confirmed && self.names.len() < self.cap && value.len() <= Self::MAX_BYTES {
+        if confirmed && self.others < self.cap && self.names.len() < Self::MAX_NAMES && value.len() <= Self::MAX_BYTES {
+            self.others += 1;
             return self.keep(value);
         }
         self.folded += 1;
@@ -71,6 +97,7 @@ impl LabelMap {
     }
 
     /// Every place so far.
+    #[cfg(test)]
     pub(super) fn ids(&self) -> std::ops::Range<LabelId> {
         0..self.names.len() as LabelId
     }
@@ -122,6 +149,28 @@ mod tests {
             assert_eq!(label(&mut map, &format!("model-{i}"), false), "other");
         }
         assert_eq!((map.ids(), map.folded()), (0..2, 10_000));
+    }
+
+    #[test]
+    fn a_new_policy_keeps_what_is_kept_and_counts_it_towards_the_new_cap() {
+        let mut map = map(&["gpt"], 2);
+        assert_eq!(
+            (label(&mut map, "a", true), label(&mut map, "b", true)),
+            ("a".into(), "b".into())
+        );
+        let policy = |allow: &[&str], cap| LabelPolicy {
+            allow: allow.iter().map(|a| (*a).to_owned()).collect(),
+            cap,
+        };
+        map.follow(&policy(&["b"], 3));
+        assert_eq!(label(&mut map, "gpt", false), "gpt");
+        assert_eq!(label(&mut map, "c", true), "c", "`gpt` and `a` are two of three");
+        assert_eq!(label(&mut map, "d", true), "other");
+        map.follow(&policy(&[], 1));
+        assert_eq!(
+            (label(&mut map, "d", true), label(&mut map, "c", false)),
+            ("other".into(), "c".into())
+        );
     }
 
     #[test]

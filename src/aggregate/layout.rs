@@ -81,6 +81,12 @@ impl Layout {
         cell
     }
 
+    /// The cell of `other` that holds the largest value of `cell`: where its samples count once the classic edges are those of
+    /// `other`. Exact for every edge that both have.
+    pub(super) fn cell_in(&self, cell: usize, other: &Self) -> usize {
+        other.cell(self.uppers[cell])
+    }
+
     /// The native bucket of `cell`; none for the cell of exact zeros.
     pub fn native(&self, cell: usize) -> Option<i32> {
         (cell > 0).then(|| self.native[cell])

@@ -6,8 +6,8 @@
 //! ticker --tick--> windows of every series           scrape --snapshot--> Snapshot
 //! ```
 //!
-//! Series are never removed: a counter that vanishes and comes back is a reset. Their number is bounded by the label caps and by
-//! [`Aggregates::MAX_SERIES`]. One that only exists costs about 4 KB, its first gap 2 x 9 KB more, its requests some KB a measure;
+//! Series are never removed, not even with their route or SLO ([`Aggregates::reconfigure`]): a counter that vanishes and comes back
+//! is a reset. Their number is bounded by the label caps and by [`Aggregates::MAX_SERIES`]. One that only exists costs about 4 KB, its first gap 2 x 9 KB more, its requests some KB a measure;
 //! windows and sketches cost what [`Steps`] and [`Sketch`] say. Ticks and scrapes exclude each other and hold a series' lock only
 //! while they copy.
 
@@ -16,6 +16,7 @@ mod grid;
 mod histogram;
 mod labels;
 mod layout;
+mod reconfigure;
 mod scrape;
 mod series;
 mod setup;
@@ -35,6 +36,7 @@ pub use grid::Unit;
 pub use histogram::{AtomicHistogram, Cells, Histogram};
 pub use labels::{OTHER, UNKNOWN};
 pub use layout::Layout;
+pub use reconfigure::{Full, RouteSlot};
 pub use scrape::InFlight;
 pub use series::{Finished, Series};
 pub use setup::{LabelPolicy, RouteSetup, Setup, WindowSetup};
@@ -42,13 +44,12 @@ pub use sketch::{Budget, MAX_STREAMS, Sketch};
 pub use snapshot::*;
 pub use window::{Clock, STEPS, Steps, Tick};
 
-use labels::{LabelId, LabelMap, OTHER_ID, UNKNOWN_ID};
+use labels::{LabelId, LabelMap, OTHER_ID};
 use shape::Shape;
 
 /// All series of the process.
 #[derive(Debug)]
 pub struct Aggregates {
-    shapes: Vec<Arc<Shape>>,
     windows_ns: Vec<u64>,
     budget: Budget,
     /// The last tick, nanoseconds: where a new series' sketches start.
@@ -62,10 +63,14 @@ pub struct Aggregates {
 /// Which series exist, and by what labels.
 #[derive(Debug)]
 struct Registry {
+    /// One per route since the start.
+    shapes: Vec<Arc<Shape>>,
     /// One per route: the cap is per route.
     models: Vec<LabelMap>,
     tenants: Option<LabelMap>,
     series: HashMap<Key, Arc<Series>>,
+    /// Replaced by a series of the same labels, but streams begun before still record into them.
+    replaced: Vec<Arc<Series>>,
 }
 
 /// Route index, model, tenant.
@@ -79,41 +84,24 @@ impl Aggregates {
     /// none), and every allow-listed tenant likewise.
     pub fn new(setup: &Setup, now: Stamp) -> Self {
         let aggregates = Self {
-            shapes: setup.routes.iter().map(|r| Arc::new(Shape::new(r))).collect(),
             windows_ns: setup.windows.iter().map(|w| w.length_ns).collect(),
             budget: Budget::new(MAX_STREAMS),
             ticked: AtomicU64::new(now.as_nanos()),
             degraded: Default::default(),
             registry: Mutex::new(Registry {
-                models: setup.routes.iter().map(|_| LabelMap::new(&setup.models)).collect(),
+                shapes: Vec::new(),
+                models: Vec::new(),
                 tenants: setup.tenants.as_ref().map(LabelMap::new),
                 series: HashMap::new(),
+                replaced: Vec::new(),
             }),
             clock: Mutex::new(Clock::new(&setup.windows, now)),
         };
-        let mut registry = lock(&aggregates.registry);
-        let tenants = registry
-            .tenants
-            .as_ref()
-            .map_or(vec![None], |t| known(t).into_iter().map(Some).collect());
-        for (route, of) in setup.routes.iter().enumerate() {
-            let models = if of.has_models {
-                known(&registry.models[route])
-            } else {
-                vec![UNKNOWN_ID]
-            };
-            for key in models
-                .iter()
-                .flat_map(|model| tenants.iter().map(move |tenant| (route, *model, *tenant)))
-            {
-                aggregates.get(&mut registry, key);
-            }
-        }
-        drop(registry);
+        aggregates.configure(&mut lock(&aggregates.registry), setup);
         aggregates
     }
 
-    /// The series of a request on route `route` (index into [`Setup::routes`]); ask once a request and keep it. `confirmed` says that
+    /// The series of a request on route `route` (its [`RouteSlot::route`], at first its index in [`Setup::routes`]); ask once a request and keep it. `confirmed` says that
     /// the upstream answered it with success: only then can a name that is not on an allow-list get a label of its own.
     pub fn series(&self, route: usize, model: Option<&str>, tenant: Option<&str>, confirmed: bool) -> Arc<Series> {
         let mut registry = lock(&self.registry);
@@ -137,6 +125,7 @@ impl Aggregates {
         let mut clock = lock(&self.clock);
         let tick = clock.tick(now);
         self.ticked.store(now.as_nanos(), Ordering::Relaxed);
+        lock(&self.registry).collect_replaced();
         let mut cells = Cells::new();
         for series in self.all() {
             cells.clear();
@@ -152,6 +141,7 @@ impl Aggregates {
     /// What a scrape sees at `now`; `live` says what is under way on a series, and must not call back into the aggregates.
     pub fn snapshot(&self, now: Stamp, mut live: impl FnMut(&Arc<Series>) -> InFlight) -> Snapshot {
         let clock = lock(&self.clock);
+        lock(&self.registry).collect_replaced();
         let mut totals = Vec::new();
         let scraped = self
             .all()
@@ -182,7 +172,7 @@ impl Aggregates {
         if let Some(series) = registry.series.get(&key) {
             return Arc::clone(series);
         }
-        let shape = Arc::clone(&self.shapes[route]);
+        let shape = Arc::clone(&registry.shapes[route]);
         let (model, tenants) = (registry.models[route].name(model), registry.tenants.as_ref());
         let tenant = tenants.zip(tenant).map(|(tenants, id)| tenants.name(id));
         let since = Stamp::from_nanos(self.ticked.load(Ordering::Relaxed));
@@ -190,12 +180,6 @@ impl Aggregates {
         registry.series.insert(key, Arc::clone(&series));
         series
     }
-}
-
-/// The allow-listed values, or `unknown` when there are none.
-fn known(labels: &LabelMap) -> Vec<LabelId> {
-    let allowed: Vec<_> = labels.ids().filter(|id| ![UNKNOWN_ID, OTHER_ID].contains(id)).collect();
-    if allowed.is_empty() { vec![UNKNOWN_ID] } else { allowed }
 }
 
 /// A lock that a panic elsewhere does not spoil: counts stay whole, at worst one request is missing.

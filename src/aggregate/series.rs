@@ -98,7 +98,61 @@ impl Series {
             // Upwards only: a usage below what was seen does not take tokens back.
             self.tokens(tokens.output.saturating_sub(finished.tokens_counted), tokens.source);
         }
-        lock(&self.state).apply(finished);
+        self.count(finished);
+    }
+
+    fn count(&self, finished: &Finished<'_>) {
+        let mut state = lock(&self.state);
+        match &state.successor {
+            None => state.apply(finished),
+            Some(successor) => {
+                let successor = Arc::clone(successor);
+                drop(state);
+                successor.count(finished);
+            }
+        }
+    }
+
+    /// The series that stands for these labels now: this one, or what came in its place with a new configuration.
+    pub fn current(self: &Arc<Self>) -> Arc<Self> {
+        let mut current = Arc::clone(self);
+        loop {
+            let successor = lock(&current.state).successor.clone();
+            match successor {
+                Some(next) => current = next,
+                None => return current,
+            }
+        }
+    }
+
+    /// A series of `shape` in the place of this one: everything counted so far is there, what still comes will be
+    /// ([`Series::move_on`]).
+    pub(super) fn replaced_by(self: &Arc<Self>, shape: &Arc<Shape>) -> Arc<Self> {
+        let ids = self.shape.ids_in(shape);
+        let mut state = lock(&self.state);
+        let new = Arc::new(Self {
+            itl: AtomicHistogram::new(Arc::clone(shape.layout(Measure::Itl))),
+            inter_chunk: AtomicHistogram::new(Arc::clone(shape.layout(Measure::InterChunk))),
+            output_tokens: [AtomicU64::new(0), AtomicU64::new(0)],
+            state: Mutex::new(state.recast(shape)),
+            steps: Mutex::new(lock(&self.steps).renumbered(&ids)),
+            shape: Arc::clone(shape),
+            model: Arc::clone(&self.model),
+            tenant: self.tenant.clone(),
+        });
+        state.successor = Some(Arc::clone(&new));
+        drop(state);
+        self.move_on(&new);
+        new
+    }
+
+    /// Moves what streams recorded here without a lock to `current`, the series in its place.
+    pub(super) fn move_on(&self, current: &Self) {
+        self.itl.drain_into(&current.itl);
+        self.inter_chunk.drain_into(&current.inter_chunk);
+        for (from, to) in self.output_tokens.iter().zip(&current.output_tokens) {
+            to.fetch_add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
     }
 
     /// Output tokens so far: by usage, by events.

@@ -37,22 +37,58 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn new(route: &RouteSetup) -> Self {
+    /// The shape of `route`, grown out of `former` if there was one: SLOs, by name, and apis that were there keep their places, new ones
+    /// follow. Gives the places of the route's SLOs as well.
+    pub(super) fn new(route: &RouteSetup, former: Option<&Self>) -> (Self, Vec<usize>) {
+        let mut slos = former.map_or_else(Vec::new, |f| f.slos.clone());
+        let mut places = Vec::with_capacity(route.slos.len());
+        for slo in &route.slos {
+            let place = slos.iter().position(|known| known.name == slo.name);
+            places.push(place.unwrap_or(slos.len()));
+            match place {
+                Some(at) => slos[at] = slo.clone(),
+                None => slos.push(slo.clone()),
+            }
+        }
+        let mut apis = former.map_or_else(Vec::new, |f| f.apis.clone());
+        apis.extend(route.apis.iter().filter(|api| !former.is_some_and(|f| f.apis.contains(api))));
         let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| Arc::new(layout(m, &route.slos))).collect();
-        let mut next = slo_id(route.slos.len());
+        let mut next = slo_id(slos.len());
         let mut offsets = Vec::with_capacity(layouts.len() + OUTPUT_CLASSES.len());
         let classes = std::iter::repeat_n(&layouts[Measure::E2e.index()], OUTPUT_CLASSES.len());
         for layout in layouts.iter().chain(classes) {
             offsets.push(next);
             next += layout.cells() as u32;
         }
-        Self {
+        let shape = Self {
             name: Arc::clone(&route.name),
-            apis: route.apis.clone(),
-            slos: route.slos.clone(),
+            apis,
+            slos,
             layouts,
             offsets,
+        };
+        (shape, places)
+    }
+
+    /// Whether series of `self` can serve as series of `other`.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        let slo = |(a, b): (&Slo, &Slo)| a.name == b.name && bounds_of(a).eq(bounds_of(b));
+        self.apis == other.apis
+            && self.slos.len() == other.slos.len()
+            && self.slos.iter().zip(&other.slos).all(slo)
+            && self.layouts.iter().zip(&other.layouts).all(|(a, b)| a.edges() == b.edges())
+    }
+
+    /// For every id its place in `grown`, which has grown out of this shape.
+    pub(super) fn ids_in(&self, grown: &Self) -> Vec<u32> {
+        let mut ids: Vec<u32> = (0..slo_id(self.slos.len())).collect();
+        let e2e = Measure::E2e.index();
+        let classes = std::iter::repeat_n((&self.layouts[e2e], &grown.layouts[e2e]), OUTPUT_CLASSES.len());
+        let layouts = self.layouts.iter().zip(&grown.layouts).chain(classes);
+        for ((from, to), offset) in layouts.zip(&grown.offsets) {
+            ids.extend((0..from.cells()).map(|cell| offset + from.cell_in(cell, to) as u32));
         }
+        ids
     }
 
     pub(super) fn layout(&self, measure: Measure) -> &Arc<Layout> {

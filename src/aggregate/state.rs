@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::histogram::Histogram;
-use super::series::Finished;
+use super::layout::Layout;
+use super::series::{Finished, Series};
 use super::shape::{OUTPUT_CLASSES, Shape, bounds_of};
 use super::sketch::{Budget, Sketch};
 use super::snapshot::{Exemplar, Measure, RequestLabels};
@@ -29,6 +30,8 @@ pub(super) struct State {
     pub(super) slos: Vec<SloCounts>,
     /// Per measure of [`SKETCHED`], per window.
     pub(super) sketches: Vec<Vec<Sketch>>,
+    /// What counts in its place, once a new configuration replaced the series.
+    pub(super) successor: Option<Arc<Series>>,
 }
 
 /// Counters of one SLO.
@@ -44,11 +47,6 @@ pub(super) struct SloCounts {
 
 impl State {
     pub(super) fn new(shape: &Shape, windows: &[u64], budget: &Budget, now: Stamp) -> Self {
-        let zeros = shape
-            .apis
-            .iter()
-            .flat_map(|api| [false, true].map(|streaming| (*api, streaming)));
-        let zeros = zeros.flat_map(|(api, streaming)| Outcome::ALL.map(|outcome| RequestLabels { api, streaming, outcome }));
         let sketches = || {
             windows
                 .iter()
@@ -56,7 +54,7 @@ impl State {
                 .collect()
         };
         Self {
-            requests: zeros.map(|labels| (labels, 0)).collect(),
+            requests: zeros(&shape.apis).map(|labels| (labels, 0)).collect(),
             measures: shape.layouts.iter().map(|l| Histogram::new(Arc::clone(l))).collect(),
             by_output: OUTPUT_CLASSES
                 .iter()
@@ -67,6 +65,38 @@ impl State {
             good_tokens: 0,
             slos: shape.slos.iter().map(SloCounts::new).collect(),
             sketches: SKETCHED.iter().map(|_| sketches()).collect(),
+            successor: None,
+        }
+    }
+
+    /// Everything counted so far, in `shape`, which has grown out of the present one: SLOs keep their places in it. Leaves nothing
+    /// here that anybody may look at.
+    pub(super) fn recast(&mut self, shape: &Shape) -> Self {
+        let mut requests = std::mem::take(&mut self.requests);
+        for labels in zeros(&shape.apis) {
+            if !requests.iter().any(|(l, _)| *l == labels) {
+                requests.push((labels, 0));
+            }
+        }
+        let old = std::mem::take(&mut self.measures);
+        let exemplars = std::mem::take(&mut self.exemplars).into_iter().zip(&shape.layouts);
+        let mut slos = std::mem::take(&mut self.slos);
+        for (i, slo) in shape.slos.iter().enumerate() {
+            match slos.get_mut(i) {
+                Some(counts) => counts.extend(slo),
+                None => slos.push(SloCounts::new(slo)),
+            }
+        }
+        Self {
+            requests,
+            measures: old.iter().zip(&shape.layouts).map(|(h, layout)| h.recast(layout)).collect(),
+            by_output: self.by_output.iter().map(|h| h.recast(shape.layout(Measure::E2e))).collect(),
+            exemplars: exemplars.map(|(kept, layout)| replaced(kept, layout)).collect(),
+            prompt_tokens: self.prompt_tokens,
+            good_tokens: self.good_tokens,
+            slos,
+            sketches: std::mem::take(&mut self.sketches),
+            successor: None,
         }
     }
 
@@ -171,6 +201,34 @@ impl SloCounts {
             ..Self::default()
         }
     }
+
+    /// The bounds of `slo` exist too, at 0.
+    fn extend(&mut self, slo: &Slo) {
+        for bound in bounds_of(slo) {
+            for counts in [&mut self.violations, &mut self.sole_violations] {
+                if !counts.iter().any(|(b, _)| *b == bound) {
+                    counts.push((bound, 0));
+                }
+            }
+        }
+    }
+}
+
+/// The counters that exist from the start.
+fn zeros(apis: &[&'static str]) -> impl Iterator<Item = RequestLabels> {
+    let kinds = apis.iter().flat_map(|api| [false, true].map(|streaming| (*api, streaming)));
+    kinds.flat_map(|(api, streaming)| Outcome::ALL.map(|outcome| RequestLabels { api, streaming, outcome }))
+}
+
+/// Exemplars at their places in `layout`.
+fn replaced(kept: Vec<Option<Exemplar>>, layout: &Layout) -> Vec<Option<Exemplar>> {
+    let mut places = Vec::new();
+    for exemplar in kept.into_iter().flatten() {
+        places.resize(layout.edges().len() + 1, None);
+        let at = layout.classic(layout.cell(exemplar.value));
+        places[at] = Some(exemplar);
+    }
+    places
 }
 
 /// The tokens of a reply that was read; of any other they are unknown, not 0.

@@ -127,6 +127,29 @@ impl Steps {
         }
     }
 
+    /// The same steps with every id replaced by its entry in `ids`; several ids may become one, and their order stays.
+    pub(super) fn renumbered(&self, ids: &[u32]) -> Self {
+        let renumber = |cells: &Cells| {
+            let mut out = Cells::with_capacity(cells.len());
+            for (id, count) in cells {
+                let id = ids[*id as usize];
+                match out.last_mut() {
+                    Some((last, sum)) if *last == id => *sum += count,
+                    _ => out.push((id, *count)),
+                }
+            }
+            out
+        };
+        let ring = |ring: &Ring| Ring {
+            open: renumber(&ring.open),
+            closed: ring.closed.iter().map(|(start, cells)| (*start, renumber(cells))).collect(),
+        };
+        Self {
+            baseline: renumber(&self.baseline),
+            windows: self.windows.iter().map(ring).collect(),
+        }
+    }
+
     /// Takes in the cumulative `cells` as of `tick`.
     pub fn absorb(&mut self, clock: &Clock, tick: &Tick, cells: &[(u32, u64)]) {
         let fresh = difference(cells, &self.baseline);

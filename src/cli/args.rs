@@ -1,6 +1,6 @@
 //! The flags that make a configuration.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -37,6 +37,11 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
+    /// The configuration file, if one is named.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.config.as_deref()
+    }
+
     /// These flags, the file they name, and `environment`.
     pub(super) fn sources(&self, environment: Vec<(String, String)>) -> Result<Sources, Problem> {
         let file = self.config.as_deref().map(File::read).transpose()?;

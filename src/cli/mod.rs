@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::config::{Config, Problem, Sources};
+use crate::reload::Origin;
 use args::ConfigArgs;
 
 /// Exit code of a usage or configuration error.
@@ -72,7 +73,17 @@ where
         }
     };
     match cli.command.unwrap_or(Command::Run(cli.run)) {
-        Command::Run(args) => with_config(&args, run::run),
+        Command::Run(args) => with_sources(&args, |config, sources| {
+            let path = args.file().map(Into::into);
+            run::run(
+                config,
+                Origin {
+                    path,
+                    sources,
+                    ..Origin::default()
+                },
+            )
+        }),
         Command::Check(args) => with_config(&args, check::run),
         Command::Demo(args) => demo::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -82,9 +93,14 @@ where
 
 /// Loads the configuration and goes on with it, or prints every problem.
 fn with_config(args: &ConfigArgs, then: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    with_sources(args, |config, _| then(config))
+}
+
+/// As [`with_config`], with what the configuration was made of.
+fn with_sources(args: &ConfigArgs, then: impl FnOnce(Config, Sources) -> ExitCode) -> ExitCode {
     let loaded = args.sources(Sources::process_environment()).map_err(|problem| vec![problem]);
-    match loaded.and_then(|sources| Config::load(&sources)) {
-        Ok(config) => then(config),
+    match loaded.and_then(|sources| Ok((Config::load(&sources)?, sources))) {
+        Ok((config, sources)) => then(config, sources),
         Err(problems) => {
             report(&problems);
             ExitCode::from(USAGE)

@@ -6,21 +6,23 @@ use super::{USAGE, complain};
 use crate::app::{App, AppError};
 use crate::config::Config;
 use crate::lifecycle::{Exit, Shutdown, signal};
+use crate::reload::Origin;
 use crate::telemetry;
 
 /// Exit code after a second signal.
 const INTERRUPTED: u8 = 130;
 
-/// Serves until a signal, and drains.
-pub(super) fn run(config: Config) -> ExitCode {
-    let _telemetry = match telemetry::init(&config.log) {
+/// Serves until a signal, and drains. `origin` says where the configuration came from.
+pub(super) fn run(config: Config, mut origin: Origin) -> ExitCode {
+    let telemetry = match telemetry::init(&config.log) {
         Ok(telemetry) => telemetry,
         Err(error) => {
             complain(error);
             return ExitCode::from(USAGE);
         }
     };
-    match serve(config) {
+    origin.level = Some(telemetry.level());
+    match serve(config, origin) {
         Ok(Exit::Clean | Exit::Deadline(_)) => ExitCode::SUCCESS,
         Ok(Exit::Interrupted(_)) => ExitCode::from(INTERRUPTED),
         Err(error) => {
@@ -30,9 +32,10 @@ pub(super) fn run(config: Config) -> ExitCode {
     }
 }
 
-fn serve(config: Config) -> Result<Exit, AppError> {
-    let app = App::build(config)?;
+fn serve(config: Config, origin: Origin) -> Result<Exit, AppError> {
     let shutdown = Shutdown::new();
-    signal::listen(shutdown.clone()).map_err(AppError::Runtime)?;
+    let hangup = origin.hangup.clone();
+    let app = App::build(config)?.reloading(origin);
+    signal::listen(shutdown.clone(), hangup).map_err(AppError::Runtime)?;
     app.run(shutdown)
 }

@@ -29,6 +29,12 @@ pub struct ProxyStats {
     pub upstream_connects: u64,
     /// Upstream connections that could not be opened.
     pub upstream_connect_errors: u64,
+    /// Configuration reloads that came into force.
+    pub reloads_taken: u64,
+    /// Configuration reloads that were refused.
+    pub reloads_refused: u64,
+    /// Whether the last one was refused.
+    pub last_reload_refused: bool,
     /// Own overhead per request, where it is measured: head read to head written, nanoseconds.
     pub overhead_request: Option<HistogramSnapshot>,
     /// Own overhead per chunk, where it is measured: read to hand-over, nanoseconds.
@@ -37,7 +43,7 @@ pub struct ProxyStats {
 
 impl ProxyStats {
     /// Family, value of its only label if it has one, and number.
-    pub(super) fn numbers(&self) -> [(&'static str, Option<&'static str>, u64); 11] {
+    pub(super) fn numbers(&self) -> [(&'static str, Option<&'static str>, u64); 14] {
         [
             ("goodput_proxy_open_connections", None, self.connections_open),
             ("goodput_proxy_connections_total", None, self.connections),
@@ -53,6 +59,13 @@ impl ProxyStats {
                 "goodput_proxy_upstream_connect_errors_total",
                 None,
                 self.upstream_connect_errors,
+            ),
+            ("goodput_proxy_config_reloads_total", Some("success"), self.reloads_taken),
+            ("goodput_proxy_config_reloads_total", Some("failure"), self.reloads_refused),
+            (
+                "goodput_proxy_config_last_reload_successful",
+                None,
+                u64::from(!self.last_reload_refused),
             ),
         ]
     }

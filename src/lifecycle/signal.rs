@@ -1,4 +1,4 @@
-//! SIGTERM and SIGINT become [`Shutdown::signal`].
+//! SIGTERM and SIGINT become [`Shutdown::signal`], SIGHUP becomes [`Hangup::ask`].
 
 use std::{io, thread};
 
@@ -6,22 +6,34 @@ use tokio::runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Shutdown;
+use crate::reload::Hangup;
 
-/// Takes both signals over for the life of the process, on a thread of its own: a busy runtime cannot delay them.
+/// Takes the signals over for the life of the process, on a thread of its own: a busy runtime cannot delay them.
 ///
 /// # Errors
 /// When the handlers or the thread cannot be had.
-pub fn listen(shutdown: Shutdown) -> io::Result<()> {
+pub fn listen(shutdown: Shutdown, hangup: Hangup) -> io::Result<()> {
     let runtime = runtime::Builder::new_current_thread().enable_io().build()?;
-    let (mut term, mut int) = {
+    let (mut term, mut int, mut hup) = {
         let _within = runtime.enter();
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?)
+        (
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+        )
     };
     let wait = async move {
         loop {
             let name = tokio::select! {
                 got = term.recv() => got.map(|()| "SIGTERM"),
                 got = int.recv() => got.map(|()| "SIGINT"),
+                got = hup.recv() => {
+                    if got.is_none() {
+                        return;
+                    }
+                    hangup.ask();
+                    continue;
+                }
             };
             let Some(name) = name else { return };
             tracing::info!(signal = name, "signal received");

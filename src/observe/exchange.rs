@@ -48,9 +48,10 @@ impl Exchange {
         path: &str,
         headers: &(impl Fields + ?Sized),
     ) -> Self {
-        let how = observer.routes.find(method, path, headers);
-        let route = observer.routes.get(how.route);
-        let tenant = observer
+        let rules = observer.rules();
+        let how = rules.routes.find(method, path, headers);
+        let route = rules.routes.get(how.route);
+        let tenant = rules
             .tenant_header
             .as_ref()
             .and_then(|name| headers.first_text(name.as_str()));
@@ -59,6 +60,7 @@ impl Exchange {
             let (kind, coding) = (headers.joined(CONTENT_TYPE), headers.joined(CONTENT_ENCODING));
             RequestScanner::new(kind.as_deref(), coding.as_deref())
         });
+        let itl = route.itl;
         let request = Arc::new(Request {
             t0,
             route: how.route,
@@ -77,9 +79,10 @@ impl Exchange {
             upload: Upload { scanner, sent: None }.into(),
             progress: Progress::default(),
             series: Default::default(),
+            rules,
         });
         let state = State {
-            meter: Meter::new(t0, route.itl),
+            meter: Meter::new(t0, itl),
             decoder: None,
             said: Said::default(),
             own_status: None,

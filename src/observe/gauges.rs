@@ -6,13 +6,15 @@ use std::sync::Arc;
 use super::Observer;
 use super::recorder::asked;
 use super::request::Request;
-use super::routes::Judged;
+use super::rules::Rules;
 use crate::aggregate::{InFlight, Series};
 use crate::measure::{Slo, Stamp, overdue};
 
 /// Requests under way by series, looked at once per scrape.
 pub(super) struct Gauges<'a> {
     observer: &'a Observer,
+    /// In force now.
+    rules: Arc<Rules>,
     by_series: HashMap<*const Series, InFlight>,
 }
 
@@ -21,6 +23,7 @@ impl<'a> Gauges<'a> {
     pub(super) fn read(observer: &'a Observer, now: Stamp) -> Self {
         let mut gauges = Self {
             observer,
+            rules: observer.rules(),
             by_series: HashMap::new(),
         };
         observer.under_way.for_each(|request| gauges.add(request, now));
@@ -30,18 +33,16 @@ impl<'a> Gauges<'a> {
     /// What is under way on `series`.
     pub(super) fn of(&mut self, series: &Arc<Series>) -> InFlight {
         let found = self.by_series.remove(&Arc::as_ptr(series));
-        found.unwrap_or_else(|| {
-            self.observer
-                .routes
-                .by_name(series.route())
-                .map_or_else(InFlight::default, nothing)
-        })
+        found.unwrap_or_else(|| nothing(&self.rules, series))
     }
 
     fn add(&mut self, request: &Request, now: Stamp) {
-        let (route, facts) = (self.observer.routes.get(request.route), request.facts());
+        let (route, facts) = (request.judged_by(), request.facts());
         let series = self.series(request, facts.model.as_deref());
-        let gauge = self.by_series.entry(Arc::as_ptr(&series)).or_insert_with(|| nothing(route));
+        let gauge = self
+            .by_series
+            .entry(Arc::as_ptr(&series))
+            .or_insert_with(|| nothing(&self.rules, &series));
         gauge.requests += 1;
         let mut live = request.progress.load(request.t0);
         if !request.progress.has_head() {
@@ -54,9 +55,16 @@ impl<'a> Gauges<'a> {
         let Some(late) = overdue(now, &live, &asked(request, facts.model.as_deref()), slos) else {
             return;
         };
-        gauge.overdue_by_slo[late.slo] += 1;
-        for (bound, n) in &mut gauge.overdue {
-            *n += u64::from(late.broken.contains(*bound));
+        let slot = route.slot.slos[late.slo];
+        let slots = gauge.overdue_by_slo.len().max(slot + 1);
+        gauge.overdue_by_slo.resize(slots, 0);
+        gauge.overdue_by_slo[slot] += 1;
+        for bound in late.broken.iter() {
+            match gauge.overdue.iter_mut().find(|(b, _)| *b == bound) {
+                Some((_, n)) => *n += 1,
+                // A bound of rules that are no longer in force.
+                None => gauge.overdue.push((bound, 1)),
+            }
         }
     }
 
@@ -65,20 +73,24 @@ impl<'a> Gauges<'a> {
     fn series(&self, request: &Request, model: Option<&str>) -> Arc<Series> {
         let mut series = request.series();
         let found = series.get_or_insert_with(|| {
+            let route = request.judged_by().slot.route;
             self.observer
                 .aggregates
-                .series(request.route, model, request.tenant.as_deref(), false)
+                .series(route, model, request.tenant.as_deref(), false)
         });
-        Arc::clone(found)
+        found.current()
     }
 }
 
-/// Nothing under way on a series of `route`: every gauge exists at 0.
-fn nothing(route: &Judged) -> InFlight {
-    InFlight {
-        requests: 0,
-        overdue: route.bounds.iter().map(|b| (b, 0)).collect(),
-        overdue_by_slo: vec![0; route.slos.len()],
-        stalled: 0,
-    }
+/// Nothing under way on `series`: every gauge of its route exists at 0.
+fn nothing(rules: &Rules, series: &Series) -> InFlight {
+    rules
+        .routes
+        .by_name(series.route())
+        .map_or_else(InFlight::default, |route| InFlight {
+            requests: 0,
+            overdue: route.bounds.iter().map(|b| (b, 0)).collect(),
+            overdue_by_slo: Vec::new(),
+            stalled: 0,
+        })
 }

@@ -13,15 +13,15 @@ mod recent;
 mod recorder;
 mod request;
 mod routes;
+mod rules;
 mod tap;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use http::Method;
-use http::header::HeaderName;
 
-use crate::aggregate::{Aggregates, Snapshot};
+use crate::aggregate::{Aggregates, Full, Snapshot};
 use crate::clock;
 use crate::config::Config;
 use crate::lifecycle::PhaseWatch;
@@ -37,12 +37,15 @@ use gauges::Gauges;
 use live::UnderWay;
 use recent::Recent;
 use routes::Routes;
+use rules::Rules;
 
 /// What all requests share: routes, SLOs, aggregates, the ring of recent requests.
 #[derive(Debug)]
 pub struct Observer {
-    routes: Routes,
-    tenant_header: Option<HeaderName>,
+    /// In force for requests that begin now.
+    rules: RwLock<Arc<Rules>>,
+    /// Held over a change of the rules, and over a scrape: none sees half of it.
+    steady: Mutex<()>,
     aggregates: Aggregates,
     under_way: Arc<UnderWay>,
     recent: Recent,
@@ -53,13 +56,30 @@ impl Observer {
     /// Resolves everything the configuration says; series known at start exist at 0.
     pub fn new(config: &Config, phase: PhaseWatch) -> Arc<Self> {
         Arc::new(Self {
-            routes: Routes::new(config),
-            tenant_header: config.labels.tenant_header.as_ref().and_then(|name| name.parse().ok()),
+            rules: RwLock::new(Arc::new(Rules::new(config))),
+            steady: Mutex::new(()),
             aggregates: Aggregates::new(&Routes::setup(config), clock::now()),
             under_way: Arc::default(),
             recent: Recent::new(config.requests_kept),
             phase,
         })
+    }
+
+    /// New routes, SLOs and labels for requests that begin from now on; those under way are judged by the rules they began with, and
+    /// no counter falls. Everything else of `config` must be as it was.
+    ///
+    /// # Errors
+    /// When there have been too many names since the start; nothing has changed then.
+    pub fn reconfigure(&self, config: &Config) -> Result<(), Full> {
+        let _steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+        let slots = self.aggregates.reconfigure(&Routes::setup(config))?;
+        let rules = Arc::new(Rules::with(config, slots));
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = rules;
+        Ok(())
+    }
+
+    fn rules(&self) -> Arc<Rules> {
+        Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A request head was parsed at `t0`: it is accepted from here on and will end in exactly one record. `path` has no query.
@@ -79,6 +99,7 @@ impl Observer {
 
     /// What a scrape sees.
     pub fn snapshot(&self, now: Stamp) -> Snapshot {
+        let _steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
         // First, since looking at the requests under way may bring new series.
         let mut gauges = Gauges::read(self, now);
         self.aggregates.snapshot(now, |series| gauges.of(series))

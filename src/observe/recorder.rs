@@ -21,14 +21,20 @@ pub(super) struct Ended<'a> {
 
 /// Judges, counts, logs and remembers it.
 pub(super) fn record(observer: &Observer, request: &Request, ended: &Ended<'_>) {
-    let route = observer.routes.get(request.route);
+    let route = request.judged_by();
     let slos: &[Slo] = if request.judged { &route.slos } else { &[] };
     let verdict = judge(ended.record, &asked(request, ended.model), slos, &route.itl);
     let unix_seconds = clock::unix_seconds();
     ended.series.apply(&Finished {
         record: ended.record,
         api: request.api,
-        verdict,
+        // The aggregates know SLOs by their places there, which outlast a configuration.
+        verdict: verdict.and_then(|v| {
+            Some(Verdict {
+                slo: *route.slot.slos.get(v.slo)?,
+                ..v
+            })
+        }),
         tokens_counted: ended.tokens_counted,
         trace: request.trace.as_ref().map(|id| (id.as_str(), unix_seconds)),
     });

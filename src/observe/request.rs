@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::asked::TraceId;
+use super::routes::Judged;
+use super::rules::Rules;
 use crate::aggregate::Series;
 use crate::measure::{AskedBounds, Live, Stamp};
 use crate::wire::{Format, RequestFacts, RequestScanner};
@@ -12,7 +14,9 @@ use crate::wire::{Format, RequestFacts, RequestScanner};
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) t0: Stamp,
-    /// Index into the routes.
+    /// In force when it began; it is judged by them to its end.
+    pub(super) rules: Arc<Rules>,
+    /// Index into the routes of its rules.
     pub(super) route: usize,
     /// How its reply is read; none: only time and bytes.
     pub(super) format: Option<&'static Format>,
@@ -41,6 +45,11 @@ pub(super) struct Upload {
 }
 
 impl Request {
+    /// What judging needs of its route.
+    pub(super) fn judged_by(&self) -> &Judged {
+        self.rules.routes.get(self.route)
+    }
+
     pub(super) fn upload(&self) -> MutexGuard<'_, Upload> {
         self.upload.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,6 +122,7 @@ impl Request {
     pub(super) fn for_tests() -> Self {
         Self {
             t0: Stamp::default(),
+            rules: Arc::new(Rules::new(&crate::config::Config::default())),
             route: 0,
             format: None,
             api: "other",

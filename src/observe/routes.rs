@@ -1,11 +1,11 @@
-//! The routes as requests meet them: configuration resolved once, at start.
+//! The routes as requests meet them: a configuration resolved once, when it comes into force.
 
 use std::sync::Arc;
 
 use http::Method;
 
 use super::fields::Fields;
-use crate::aggregate::{LabelPolicy, RouteSetup, Setup, WindowSetup};
+use crate::aggregate::{LabelPolicy, RouteSetup, RouteSlot, Setup, WindowSetup};
 use crate::config::{self, Config, Reading};
 use crate::measure::{Bound, BoundSet, ItlBounds, Slo};
 use crate::route;
@@ -35,6 +35,8 @@ pub(super) struct Routes {
 pub(super) struct Judged {
     pub(super) name: Arc<str>,
     pub(super) slos: Vec<Slo>,
+    /// Where it and its SLOs are in the aggregates.
+    pub(super) slot: RouteSlot,
     pub(super) itl: ItlBounds,
     /// Bounds that any of the SLOs has.
     pub(super) bounds: BoundSet,
@@ -60,10 +62,12 @@ pub(super) struct Treatment {
 }
 
 impl Routes {
-    pub(super) fn new(config: &Config) -> Self {
+    /// `slots`: one per route.
+    pub(super) fn new(config: &Config, slots: Vec<RouteSlot>) -> Self {
+        let routes = config.routes.iter().zip(slots);
         Self {
             matched: config.routes.clone(),
-            judged: config.routes.iter().map(Judged::new).collect(),
+            judged: routes.map(|(route, slot)| Judged::new(route, slot)).collect(),
         }
     }
 
@@ -127,7 +131,7 @@ impl Routes {
 }
 
 impl Judged {
-    fn new(route: &config::Route) -> Self {
+    fn new(route: &config::Route, slot: RouteSlot) -> Self {
         let slos = route.slos.clone();
         let limits = slos
             .iter()
@@ -140,6 +144,7 @@ impl Judged {
             by_header: slos.iter().any(|s| s.when.header.is_some()),
             header_bounds: slos.iter().any(|s| s.header_bounds.is_some()),
             slos,
+            slot,
         }
     }
 
@@ -192,10 +197,11 @@ fn apis(route: &config::Route) -> Vec<&'static str> {
 mod tests {
     use http::HeaderMap;
 
+    use super::super::rules::Rules;
     use super::*;
 
     fn find(method: &Method, path: &str) -> (String, &'static str, Option<&'static str>, bool) {
-        let routes = Routes::new(&Config::default());
+        let routes = Rules::new(&Config::default()).routes;
         let t = routes.find(method, path, &HeaderMap::new());
         (
             routes.get(t.route).name.to_string(),
@@ -221,7 +227,7 @@ mod tests {
     fn other_methods_are_neither_read_nor_judged_on_any_route() {
         let mut config = Config::default();
         config.routes[0].methods.clear();
-        let routes = Routes::new(&config);
+        let routes = Rules::new(&config).routes;
         let t = routes.find(&Method::OPTIONS, "/v1/chat/completions", &HeaderMap::new());
         assert_eq!((t.route, t.format.is_none(), t.judged), (0, true, false));
     }

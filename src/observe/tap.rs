@@ -74,7 +74,7 @@ impl Said {
             let model = self.asked.model.as_deref().or(self.model.as_deref());
             let series = observer
                 .aggregates
-                .series(request.route, model, request.tenant.as_deref(), confirmed);
+                .series(request.judged_by().slot.route, model, request.tenant.as_deref(), confirmed);
             *request.series() = Some(Arc::clone(&series));
             series
         })

@@ -112,6 +112,7 @@ impl Counters {
             upstream_connect_errors: self.upstream_connect_errors.get(),
             overhead_request: Some(self.overhead_request.snapshot()),
             overhead_chunk: Some(self.overhead_chunk.snapshot()),
+            ..ProxyStats::default()
         }
     }
 }

@@ -16,5 +16,6 @@ mod layering;
 mod measured;
 mod profiles;
 mod readme;
+mod reload;
 mod rig;
 mod timing;

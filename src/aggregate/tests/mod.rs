@@ -2,6 +2,7 @@
 
 mod counts;
 mod labels;
+mod reconfigure;
 mod windows;
 
 use super::*;

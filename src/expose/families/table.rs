@@ -332,6 +332,19 @@ pub static FAMILIES: &[FamilyDef] = &[
         &[],
         "Connections to the upstream that could not be opened, name resolution included.",
     )),
+    process(counter(
+        "goodput_proxy_config_reloads_total",
+        "",
+        &["result"],
+        "Configuration reloads (SIGHUP, or a change of the file) that came into force (success) or were refused as a whole (failure).",
+    )),
+    process(gauge(
+        "goodput_proxy_config_last_reload_successful",
+        "",
+        &[],
+        "1 when the last configuration reload came into force, or there was none; 0 when it was refused and the former configuration \
+         stays: the log names every problem.",
+    )),
     process(gauge(
         "goodput_build_info",
         "",

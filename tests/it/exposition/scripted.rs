@@ -151,6 +151,9 @@ pub(super) fn stats() -> ProxyStats {
         upstream_attempts: 12,
         upstream_connects: 8,
         upstream_connect_errors: 9,
+        reloads_taken: 13,
+        reloads_refused: 14,
+        last_reload_refused: true,
         overhead_request: Some(histogram(&[20_000, 50_000], &[15_000, 60_000], true)),
         overhead_chunk: Some(histogram(&[20_000, 50_000], &[5_000], true)),
     }

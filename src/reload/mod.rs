@@ -1,0 +1,228 @@
+//! A new configuration while the proxy runs: on SIGHUP, and when the file's content changes.
+//!
+//! A mounted ConfigMap is swapped by symlink, so the file is read through its name every [`POLL_EVERY`] and compared by content; a
+//! change counts once two reads agree, since an editor may be in the middle of writing. Environment and flags stand above the file
+//! as at the start.
+//!
+//! A file is taken whole or refused whole: any problem in it, and any change of what only a restart can change, leaves everything
+//! as it is, is logged and counted. No stream is touched either way.
+
+mod fixed;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::config::{Config, File, Sources};
+use crate::expose::ProxyStats;
+use crate::observe::Observer;
+use crate::telemetry::Level;
+
+/// How often the file is looked at.
+pub const POLL_EVERY: Duration = Duration::from_secs(2);
+
+/// Asks for a reload: what SIGHUP does. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct Hangup(Arc<Notify>);
+
+impl Hangup {
+    /// Asks for one; several at once are one.
+    pub fn ask(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// Where a running proxy finds its next configuration.
+#[derive(Debug, Default)]
+pub struct Origin {
+    /// The file's path; none: there is nothing to reload.
+    pub path: Option<PathBuf>,
+    /// What the configuration in force was made of.
+    pub sources: Sources,
+    /// Sets the log's filter; none: the log is somebody else's.
+    pub level: Option<Level>,
+    /// Who asks for a reload.
+    pub hangup: Hangup,
+}
+
+/// The configuration in force, and how reloads went.
+#[derive(Debug)]
+pub(crate) struct Current {
+    config: RwLock<Arc<Config>>,
+    taken: AtomicU64,
+    refused: AtomicU64,
+    last_refused: AtomicBool,
+}
+
+impl Current {
+    pub(crate) fn new(config: Config) -> Self {
+        Self {
+            config: RwLock::new(Arc::new(config)),
+            taken: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            last_refused: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds what a scrape shows of reloads.
+    pub(crate) fn add_to(&self, stats: &mut ProxyStats) {
+        stats.reloads_taken = self.taken.load(Relaxed);
+        stats.reloads_refused = self.refused.load(Relaxed);
+        stats.last_reload_refused = self.last_refused.load(Relaxed);
+    }
+
+    fn set(&self, config: Config) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+        self.taken.fetch_add(1, Relaxed);
+        self.last_refused.store(false, Relaxed);
+    }
+
+    /// Logs why a reload was refused, and counts it.
+    fn refuse(&self, problems: &[String]) {
+        self.refused.fetch_add(1, Relaxed);
+        self.last_refused.store(true, Relaxed);
+        for problem in problems {
+            tracing::error!(problem, "configuration not reloaded");
+        }
+        tracing::error!(
+            problems = problems.len(),
+            "configuration refused as a whole; the former one stays in force"
+        );
+    }
+}
+
+/// Brings new configurations into force.
+pub(crate) struct Reloader {
+    pub(crate) origin: Origin,
+    pub(crate) current: Arc<Current>,
+    pub(crate) observer: Arc<Observer>,
+    /// Told of every configuration that came into force.
+    pub(crate) taken: Box<dyn Fn(&Config) + Send>,
+}
+
+impl Reloader {
+    /// Runs for the life of the process.
+    pub(crate) async fn run(mut self) {
+        let hangup = self.origin.hangup.clone();
+        let mut polls = interval(POLL_EVERY);
+        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut watched = Watched {
+            tried: self.origin.sources.file.as_ref().map(|file| file.text.clone()),
+            ..Watched::default()
+        };
+        loop {
+            let asked = tokio::select! {
+                _ = polls.tick() => false,
+                () = hangup.0.notified() => true,
+            };
+            // Reading may block, and the check takes a moment: probes do not wait for it.
+            let step = tokio::task::spawn_blocking(move || {
+                self.look(&mut watched, asked);
+                (self, watched)
+            });
+            match step.await {
+                Ok((this, then)) => (self, watched) = (this, then),
+                Err(error) => {
+                    tracing::error!(%error, "no further reloads: the last one failed; restart the proxy to change its configuration");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn look(&self, watched: &mut Watched, asked: bool) {
+        let Some(path) = &self.origin.path else {
+            if asked {
+                tracing::info!("SIGHUP: there is no configuration file (--config), so nothing to reload");
+            }
+            return;
+        };
+        let read = File::read(path).map_err(|problem| problem.to_string());
+        if !watched.is_due(&read, asked) {
+            return;
+        }
+        match read.map_err(|problem| vec![problem]).and_then(|file| self.take(file)) {
+            Ok(()) => tracing::info!(file = %path.display(), "configuration reloaded"),
+            Err(problems) => self.current.refuse(&problems),
+        }
+    }
+
+    /// Brings `file` into force, or gives every reason against it.
+    fn take(&self, file: File) -> Result<(), Vec<String>> {
+        let sources = Sources {
+            file: Some(file),
+            ..self.origin.sources.clone()
+        };
+        let new = Config::load(&sources).map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let old = self.current.config();
+        let fixed = fixed::changes(&old, &new);
+        if !fixed.is_empty() {
+            return Err(fixed);
+        }
+        self.observer
+            .reconfigure(&new)
+            .map_err(|full| vec![format!("routes: {full}; restart the proxy")])?;
+        if let Some(level) = self.origin.level.as_ref().filter(|_| old.log.level != new.log.level)
+            && let Err(error) = level.set(&new.log.level)
+        {
+            // The check has read it as a filter already, so this is the log's own trouble, not the file's.
+            tracing::error!(%error, "the log level stays");
+        }
+        (self.taken)(&new);
+        self.current.set(new);
+        Ok(())
+    }
+}
+
+/// What is known of the file.
+#[derive(Debug, Default)]
+struct Watched {
+    /// The content last tried; none: what was there could not be read.
+    tried: Option<String>,
+    /// A content seen once.
+    fresh: Option<String>,
+    /// Why it could not be read, once that was reported.
+    unreadable: Option<String>,
+}
+
+impl Watched {
+    /// Whether this reading is to be acted upon: because somebody asked, or because it says something new for the second time. A
+    /// failure to read is new once.
+    fn is_due(&mut self, read: &Result<File, String>, asked: bool) -> bool {
+        match read {
+            Err(why) => {
+                let new = self.unreadable.as_ref() != Some(why);
+                *self = Self {
+                    unreadable: Some(why.clone()),
+                    ..Self::default()
+                };
+                asked || new
+            }
+            Ok(file) => {
+                self.unreadable = None;
+                let text = &file.text;
+                let changed = self.tried.as_ref() != Some(text);
+                if asked || (changed && self.fresh.as_ref() == Some(text)) {
+                    *self = Self {
+                        tried: Some(text.clone()),
+                        ..Self::default()
+                    };
+                    return true;
+                }
+                self.fresh = changed.then(|| text.clone());
+                false
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
