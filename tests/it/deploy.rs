@@ -26,12 +26,15 @@ fn deploy() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy")
 }
 
-/// Every text file below `folder`, without following links.
+/// Every text file below `folder`, without following links or reading what Python leaves.
 fn texts(folder: &Path) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let kind = entry.file_type().unwrap();
+        if entry.file_name() == "__pycache__" {
+            continue;
+        }
         if kind.is_dir() {
             found.extend(texts(&entry.path()));
         } else if kind.is_file() {
