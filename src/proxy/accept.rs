@@ -6,20 +6,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::Proxy;
 use super::connection::serve_connection;
+use super::{Proxy, tcp};
 use crate::clock;
 use crate::lifecycle::Phase;
 use crate::measure::Stamp;
-
-/// A client behind a dead link is found out by the kernel: first probe, then the interval between probes.
-const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Wait after a failed accept: it begins with this and doubles up to the most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
@@ -50,7 +45,7 @@ pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
                 Ok((stream, _)) => {
                     backoff = BACKOFF_FIRST;
                     proxy.counters.connections.add();
-                    set_up(&stream);
+                    tcp::set_up(&stream);
                     let proxy = Arc::clone(&proxy);
                     tokio::spawn(async move {
                         serve_connection(stream, proxy).await;
@@ -82,19 +77,6 @@ fn is_the_clients(error: &io::Error) -> bool {
         error.kind(),
         io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionRefused
     )
-}
-
-fn set_up(stream: &TcpStream) {
-    // Neither is worth losing a connection for.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY not set on a client connection");
-    }
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_TIME)
-        .with_interval(KEEPALIVE_INTERVAL);
-    if let Err(error) = SockRef::from(stream).set_tcp_keepalive(&keepalive) {
-        tracing::debug!(%error, "TCP keep-alive not set on a client connection");
-    }
 }
 
 /// Lets one line through per [`LOG_EVERY_NS`].

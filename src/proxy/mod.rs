@@ -22,6 +22,7 @@ mod relay;
 mod service;
 mod sniff;
 mod strip;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod tunnel;

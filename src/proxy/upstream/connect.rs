@@ -9,22 +9,18 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::task::JoinSet;
 
 use super::socket::BoxIo;
 use crate::config::Target;
+use crate::proxy::tcp;
 
 /// A silent address is given this long before the next one is tried beside it (RFC 8305, 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
-
-/// A prefill may be silent for minutes: probes find a dead peer, and keep middleboxes from forgetting the flow.
-const KEEPALIVE_TIME: Duration = Duration::from_secs(60);
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send>>;
 
@@ -74,13 +70,7 @@ impl fmt::Debug for Connector {
 async fn tcp(host: Arc<str>, port: u16) -> io::Result<BoxIo> {
     let addresses: Vec<SocketAddr> = lookup_host((&*host, port)).await?.take(MAX_ADDRESSES).collect();
     let stream = any_of(addresses).await?;
-    stream.set_nodelay(true)?;
-    let keepalive = TcpKeepalive::new()
-        .with_time(KEEPALIVE_TIME)
-        .with_interval(KEEPALIVE_INTERVAL);
-    if let Err(error) = SockRef::from(&stream).set_tcp_keepalive(&keepalive) {
-        tracing::debug!(%error, "TCP keep-alive is not available");
-    }
+    tcp::set_up(&stream);
     Ok(Box::new(stream))
 }
 
