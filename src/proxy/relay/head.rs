@@ -317,7 +317,7 @@ pub(super) fn response(
             16 => is(field, "proxy-connection"),
             _ => false,
         };
-        if !drop && !(nominates && is_nominated(parsed.headers, name)) {
+        if !(drop || nominates && is_nominated(parsed.headers, name)) {
             out.extend_from_slice(name.as_bytes());
             out.extend_from_slice(b": ");
             out.extend_from_slice(field.value);

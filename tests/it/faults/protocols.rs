@@ -86,13 +86,13 @@ fn an_http2_client_that_resets_its_stream_releases_the_upstream() {
 #[test]
 fn te_trailers_and_the_trailers_themselves_pass_over_http2() {
     both(|way| async move {
-        let (seen, mut heads) = mpsc::unbounded_channel();
+        let (seen, mut heads) = mpsc::channel(8);
         let rig = h2::rig(way, move |request| {
             let seen = seen.clone();
             async move {
                 let (head, body) = request.into_parts();
                 let body = body.collect().await.unwrap().to_bytes();
-                seen.send(head).unwrap();
+                seen.send(head).await.unwrap();
                 let mut trailers = HeaderMap::new();
                 trailers.insert("grpc-status", HeaderValue::from_static("0"));
                 Response::builder()

@@ -37,6 +37,8 @@ pub enum Step {
     Take(usize),
     /// Writes these bytes in one write.
     Send(Vec<u8>),
+    /// Writes these bytes so many times.
+    Repeat(Vec<u8>, usize),
     /// Lets time pass (paused clock only: over TCP use [`Step::Gate`]).
     Wait(Duration),
     /// Waits until the test opens the gate.
@@ -318,6 +320,14 @@ impl Upstream {
                         return false;
                     }
                     self.note(|s| s.written += bytes.len());
+                }
+                Step::Repeat(bytes, times) => {
+                    for _ in 0..*times {
+                        if io.write_all(bytes).await.is_err() {
+                            return false;
+                        }
+                        self.note(|s| s.written += bytes.len());
+                    }
                 }
                 Step::Wait(time) => {
                     if !stays(io, buf, tokio::time::sleep(*time)).await {

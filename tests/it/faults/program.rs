@@ -1,0 +1,211 @@
+//! The program itself: signals, probes, file descriptors, memory.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread;
+
+/// A running proxy on ports of the kernel's choice; killed when its test ends.
+pub(super) struct Program {
+    child: Child,
+    log: BufReader<ChildStdout>,
+    /// Where clients connect to.
+    pub(super) traffic: SocketAddr,
+    /// Where probes are.
+    pub(super) admin: SocketAddr,
+}
+
+impl Program {
+    /// Starts it in front of `upstream`, with at most `files` open files.
+    pub(super) fn start(upstream: SocketAddr, files: u32, drain_delay: &str) -> Self {
+        let script = format!("ulimit -n {files} && exec \"$0\" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --log-format json");
+        let mut child = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_goodput-proxy")])
+            .env_remove("RUST_LOG")
+            .env("GOODPUT__UPSTREAM__URL", format!("http://{upstream}"))
+            .env("GOODPUT__DRAIN__DELAY", drain_delay)
+            .env("GOODPUT__WORKERS", "1")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut log = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let address = |key: &str| line[key].as_str().unwrap().parse().unwrap();
+        let (traffic, admin) = (address("listen"), address("admin"));
+        Self {
+            child,
+            log,
+            traffic,
+            admin,
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill")
+            .args([name, &self.child.id().to_string()])
+            .status()
+            .unwrap();
+        assert!(sent.success());
+    }
+
+    /// Reads the log until a line holds `text`.
+    fn until(&mut self, text: &str) {
+        let mut line = String::new();
+        while !line.contains(text) {
+            line.clear();
+            assert!(self.log.read_line(&mut line).unwrap() > 0, "the log ended without {text:?}");
+        }
+    }
+
+    /// Its resident memory, KiB.
+    pub(super) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a request; gives its connection.
+pub(super) fn send(to: SocketAddr, request: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// Reads to the end.
+fn rest(mut stream: TcpStream) -> String {
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+fn get(to: SocketAddr, path: &str) -> String {
+    rest(send(
+        to,
+        &format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"),
+    ))
+}
+
+/// Reads a head, to its empty line and not a byte further.
+pub(super) fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    let mut byte = [0];
+    while !head.ends_with(b"\r\n\r\n") {
+        assert_eq!(
+            stream.read(&mut byte).unwrap(),
+            1,
+            "ended within a head: {:?}",
+            String::from_utf8_lossy(&head)
+        );
+        head.push(byte[0]);
+    }
+    String::from_utf8(head).unwrap()
+}
+
+/// A model server that answers every request with `ok`.
+fn server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            head(&mut stream);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok");
+        }
+    });
+    address
+}
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n";
+const ASK: &str = "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n";
+
+#[test]
+fn a_signal_waits_for_the_stream_under_way_and_then_ends_the_program() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut proxy = Program::start(upstream.local_addr().unwrap(), 1024, "off");
+    let mut client = send(proxy.traffic, ASK);
+    let (mut server, _) = upstream.accept().unwrap();
+    head(&mut server);
+    server.write_all(STREAM.as_bytes()).unwrap();
+    head(&mut client);
+    proxy.signal("-TERM");
+    proxy.until("draining");
+    // Readiness falls at once; the stream goes on.
+    while get(proxy.admin, "/readyz").starts_with("HTTP/1.1 200") {}
+    assert!(get(proxy.admin, "/livez").starts_with("HTTP/1.1 200"));
+    server.write_all(b"3\r\ntwo\r\n0\r\n\r\n").unwrap();
+    assert_eq!(rest(client), "3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n");
+    assert_eq!(proxy.child.wait().unwrap().code(), Some(0));
+    assert!(TcpStream::connect(proxy.traffic).is_err());
+}
+
+#[test]
+fn within_the_drain_delay_new_requests_are_served() {
+    let mut proxy = Program::start(server(), 1024, "1h");
+    proxy.signal("-TERM");
+    proxy.until("draining");
+    while get(proxy.admin, "/readyz").starts_with("HTTP/1.1 200") {}
+    for _ in 0..3 {
+        assert!(get(proxy.traffic, "/v1/models").ends_with("\r\n\r\nok"));
+    }
+    proxy.signal("-TERM");
+    assert_eq!(proxy.child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_dead_upstream_changes_neither_liveness_nor_readiness() {
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = Program::start(nobody, 1024, "off");
+    assert!(get(proxy.traffic, "/v1/models").starts_with("HTTP/1.1 502 "));
+    for probe in ["/livez", "/readyz"] {
+        assert!(get(proxy.admin, probe).starts_with("HTTP/1.1 200"), "{probe}");
+    }
+}
+
+#[test]
+fn probes_and_scrapes_answer_beside_busy_streams() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let proxy = Program::start(upstream.local_addr().unwrap(), 1024, "off");
+    let piece = [b"10000\r\n".to_vec(), vec![b'x'; 0x10000], b"\r\n".to_vec()].concat();
+    for _ in 0..4 {
+        let mut client = send(proxy.traffic, ASK);
+        let (mut server, _) = upstream.accept().unwrap();
+        let piece = piece.clone();
+        thread::spawn(move || {
+            head(&mut server);
+            let _ = server.write_all(STREAM.as_bytes());
+            while server.write_all(&piece).is_ok() {}
+        });
+        thread::spawn(move || while client.read(&mut [0; 65_536]).is_ok_and(|n| n > 0) {});
+    }
+    for _ in 0..10 {
+        assert!(get(proxy.admin, "/livez").starts_with("HTTP/1.1 200"));
+        assert!(get(proxy.admin, "/metrics").contains("goodput_in_flight"));
+    }
+}
+
+#[test]
+fn out_of_file_descriptors_it_serves_on_once_some_are_free() {
+    let mut proxy = Program::start(server(), 40, "off");
+    // What is not accepted waits in the backlog.
+    let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(proxy.traffic).unwrap()).collect();
+    proxy.until("cannot accept a connection");
+    drop(held);
+    assert!(get(proxy.traffic, "/v1/models").ends_with("\r\n\r\nok"));
+    let metrics = get(proxy.admin, "/metrics");
+    let errors = metrics
+        .lines()
+        .find(|l| l.starts_with("goodput_proxy_accept_errors_total"))
+        .unwrap();
+    assert_ne!(errors.split(' ').nth(1), Some("0"), "{errors}");
+}
