@@ -277,7 +277,7 @@ impl admin::Source for Parts {
     }
 
     fn stats(&self) -> ProxyStats {
-        let mut stats = self.counters.stats(self.under_way.connections.count());
+        let mut stats = proxy_stats(&self.counters, &self.under_way);
         self.current.add_to(&mut stats);
         stats
     }
@@ -286,6 +286,26 @@ impl admin::Source for Parts {
         let (shutdown, phase, under_way) = (self.shutdown.clone(), self.lifecycle.watch(), self.under_way.clone());
         let drain = self.current.config().drain;
         Box::pin(async move { shutdown.drained(phase, &under_way, drain).await })
+    }
+}
+
+/// The data path's counters as a scrape sees them.
+pub fn proxy_stats(counters: &Counters, under_way: &UnderWay) -> ProxyStats {
+    ProxyStats {
+        connections_open: under_way.connections.count() as u64,
+        connections: counters.connections.get(),
+        accept_errors: counters.accept_errors.get(),
+        header_timeouts: counters.header_timeouts.get(),
+        heads_malformed: counters.heads_malformed.get(),
+        heads_too_large: counters.heads_too_large.get(),
+        informational_dropped: counters.informational_dropped.get(),
+        upgrades: counters.upgrades.get(),
+        upstream_attempts: counters.upstream_attempts.get(),
+        upstream_connects: counters.upstream_connects.get(),
+        upstream_connect_errors: counters.upstream_connect_errors.get(),
+        overhead_request: Some(counters.overhead_request.snapshot()),
+        overhead_chunk: Some(counters.overhead_chunk.snapshot()),
+        ..ProxyStats::default()
     }
 }
 

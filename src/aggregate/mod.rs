@@ -45,7 +45,7 @@ pub use snapshot::*;
 pub use window::{Clock, STEPS, Steps, Tick};
 
 use labels::{LabelId, LabelMap, OTHER_ID};
-use shape::Shape;
+use shape::{Layouts, Shape};
 
 /// All series of the process.
 #[derive(Debug)]
@@ -65,6 +65,7 @@ pub struct Aggregates {
 struct Registry {
     /// One per route since the start.
     shapes: Vec<Arc<Shape>>,
+    layouts: Layouts,
     /// One per route: the cap is per route.
     models: Vec<LabelMap>,
     tenants: Option<LabelMap>,
@@ -80,8 +81,9 @@ impl Aggregates {
     /// Most series. Past it, requests of new label combinations count on their route's `other`, `other` series.
     pub const MAX_SERIES: usize = 4096;
 
-    /// Everything that can be known from `setup` exists at 0: each route with every allow-listed model (`unknown` where there is
-    /// none), and every allow-listed tenant likewise.
+    /// Everything that can be known from `setup` exists at 0: each route with `unknown`, `other` (a request counts there while no
+    /// upstream has confirmed its model, as when none answers) and every allow-listed model, and that for every allow-listed tenant
+    /// (`unknown` where there is none).
     pub fn new(setup: &Setup, now: Stamp) -> Self {
         let aggregates = Self {
             windows_ns: setup.windows.iter().map(|w| w.length_ns).collect(),
@@ -90,6 +92,7 @@ impl Aggregates {
             degraded: Default::default(),
             registry: Mutex::new(Registry {
                 shapes: Vec::new(),
+                layouts: Layouts::default(),
                 models: Vec::new(),
                 tenants: setup.tenants.as_ref().map(LabelMap::new),
                 series: HashMap::new(),

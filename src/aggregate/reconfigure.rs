@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
-use super::labels::{LabelMap, UNKNOWN_ID};
+use super::labels::{LabelMap, OTHER_ID, UNKNOWN_ID};
 use super::series::Series;
 use super::setup::Setup;
 use super::shape::Shape;
@@ -66,7 +66,7 @@ impl Aggregates {
         let mut slots = Vec::with_capacity(setup.routes.len());
         for of in &setup.routes {
             let known = registry.shapes.iter().position(|shape| shape.name == of.name);
-            let (shape, slos) = Shape::new(of, known.map(|at| &*registry.shapes[at]));
+            let (shape, slos) = Shape::new(of, known.map(|at| &*registry.shapes[at]), &mut registry.layouts);
             let route = known.unwrap_or(registry.shapes.len());
             if known.is_none() {
                 registry.shapes.push(Arc::new(shape));
@@ -74,11 +74,11 @@ impl Aggregates {
             } else if !registry.shapes[route].is_as(&shape) {
                 registry.replace(route, Arc::new(shape));
             }
-            let models = if of.has_models {
-                registry.models[route].known(&setup.models)
-            } else {
-                vec![UNKNOWN_ID]
-            };
+            let mut models = vec![UNKNOWN_ID];
+            if of.has_models {
+                models.push(OTHER_ID);
+                models.extend(registry.models[route].known(&setup.models));
+            }
             for key in models
                 .iter()
                 .flat_map(|model| tenants.iter().map(move |tenant| (route, *model, *tenant)))
@@ -87,17 +87,18 @@ impl Aggregates {
             }
             slots.push(RouteSlot { route, slos });
         }
+        registry.layouts.prune();
         slots
     }
 }
 
 impl Registry {
-    fn has_room(&self, setup: &Setup) -> Result<(), Full> {
+    fn has_room(&mut self, setup: &Setup) -> Result<(), Full> {
         let mut routes = self.shapes.len();
         for of in &setup.routes {
             let known = self.shapes.iter().find(|shape| shape.name == of.name);
             routes += usize::from(known.is_none());
-            let (shape, _) = Shape::new(of, known.map(|shape| &**shape));
+            let (shape, _) = Shape::new(of, known.map(|shape| &**shape), &mut self.layouts);
             if shape.slos.len() > Aggregates::MAX_SLOS {
                 return Err(Full::Slos);
             }

@@ -6,7 +6,7 @@ use super::histogram::{Cells, Histogram, histogram_snapshot, quantile};
 use super::lock;
 use super::series::Series;
 use super::shape::{OUTPUT_CLASSES, OUTPUT_TOKENS_ID, REQUESTS_ID, slo_id};
-use super::snapshot::{Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates};
+use super::snapshot::{HistogramSnapshot, Measure, QUANTILES, Rolling, SeriesSnapshot, SloSnapshot, SloWindow, WindowRates};
 use super::state::{SKETCHED, SloCounts, State};
 use super::window::Clock;
 use crate::measure::{Bound, Excluded, Stamp};
@@ -40,9 +40,18 @@ pub(super) fn scrape(series: &Series, clock: &Clock, now: Stamp, live: InFlight,
     drop(state);
 
     let shape = &series.shape;
-    let histograms = Measure::ALL.into_iter().zip(exemplars);
-    let histograms = histograms.map(|(m, e)| histogram_snapshot(shape.layout(m), &cells, shape.offset(m), sums[m.index()], e));
+    // A fallback series that no request has met has its counters, so that the first failure is seen as a rise from 0, but none of
+    // the many lines of histograms.
+    let shown = !cells.is_empty() || !series.is_fallback();
+    let histograms = Measure::ALL.into_iter().zip(exemplars).map(|(m, e)| {
+        if shown && shape.has(m) {
+            histogram_snapshot(shape.layout(m), &cells, shape.offset(m), sums[m.index()], e)
+        } else {
+            HistogramSnapshot::default()
+        }
+    });
     let classes = OUTPUT_CLASSES.iter().zip(class_sums).enumerate();
+    let classes = classes.filter(|_| shown && shape.reads);
     let e2e_by_output = classes.map(|(class, ((label, _), sum))| {
         let layout = shape.layout(Measure::E2e);
         (

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::histogram::{AtomicHistogram, Cells};
+use super::labels::{OTHER, UNKNOWN};
 use super::lock;
 use super::shape::{OUTPUT_TOKENS_ID, REQUESTS_ID, Shape, slo_id};
 use super::sketch::Budget;
@@ -77,6 +78,12 @@ impl Series {
     /// Tenant label, when configured.
     pub fn tenant(&self) -> Option<&Arc<str>> {
         self.tenant.as_ref()
+    }
+
+    /// Whether it is where requests count whose model or tenant has no label of its own.
+    pub(super) fn is_fallback(&self) -> bool {
+        let fixed = |name: &str| name == OTHER || name == UNKNOWN;
+        fixed(&self.model) || self.tenant.as_deref().is_some_and(fixed)
     }
 
     /// A token-bearing event with `tokens` tokens came `gap_ns` after the one before in its choice. No lock; the first gap of a

@@ -26,6 +26,8 @@ pub struct RouteSetup {
     pub apis: Vec<&'static str>,
     /// Whether its requests name a model: allow-listed models then exist from the start.
     pub has_models: bool,
+    /// Whether its replies are read: only then do tokens exist, and the measures made of them.
+    pub reads: bool,
     /// Its SLOs; a verdict names its SLO by the index here.
     pub slos: Vec<Slo>,
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::grid::Unit;
 use super::layout::Layout;
 use super::setup::RouteSetup;
 use super::snapshot::Measure;
@@ -30,6 +31,8 @@ pub(super) struct Shape {
     pub(super) name: Arc<str>,
     pub(super) apis: Vec<&'static str>,
     pub(super) slos: Vec<Slo>,
+    /// Whether replies are read.
+    pub(super) reads: bool,
     /// One per [`Measure::ALL`].
     pub(super) layouts: Vec<Arc<Layout>>,
     /// First id of each measure, then of each class of [`OUTPUT_CLASSES`].
@@ -39,11 +42,11 @@ pub(super) struct Shape {
 impl Shape {
     /// The shape of `route`, grown out of `former` if there was one: SLOs, by name, and apis that were there keep their places, new ones
     /// follow. Gives the places of the route's SLOs as well.
-    pub(super) fn new(route: &RouteSetup, former: Option<&Self>) -> (Self, Vec<usize>) {
+    pub(super) fn new(route: &RouteSetup, former: Option<&Self>, known: &mut Layouts) -> (Self, Vec<usize>) {
         let mut slos = former.map_or_else(Vec::new, |f| f.slos.clone());
         let mut places = Vec::with_capacity(route.slos.len());
         for slo in &route.slos {
-            let place = slos.iter().position(|known| known.name == slo.name);
+            let place = slos.iter().position(|had| had.name == slo.name);
             places.push(place.unwrap_or(slos.len()));
             match place {
                 Some(at) => slos[at] = slo.clone(),
@@ -52,7 +55,7 @@ impl Shape {
         }
         let mut apis = former.map_or_else(Vec::new, |f| f.apis.clone());
         apis.extend(route.apis.iter().filter(|api| !former.is_some_and(|f| f.apis.contains(api))));
-        let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| Arc::new(layout(m, &route.slos))).collect();
+        let layouts: Vec<_> = Measure::ALL.into_iter().map(|m| known.of(m, &route.slos)).collect();
         let mut next = slo_id(slos.len());
         let mut offsets = Vec::with_capacity(layouts.len() + OUTPUT_CLASSES.len());
         let classes = std::iter::repeat_n(&layouts[Measure::E2e.index()], OUTPUT_CLASSES.len());
@@ -64,6 +67,7 @@ impl Shape {
             name: Arc::clone(&route.name),
             apis,
             slos,
+            reads: route.reads,
             layouts,
             offsets,
         };
@@ -74,6 +78,7 @@ impl Shape {
     pub(super) fn is_as(&self, other: &Self) -> bool {
         let slo = |(a, b): (&Slo, &Slo)| a.name == b.name && bounds_of(a).eq(bounds_of(b));
         self.apis == other.apis
+            && self.reads == other.reads
             && self.slos.len() == other.slos.len()
             && self.slos.iter().zip(&other.slos).all(slo)
             && self.layouts.iter().zip(&other.layouts).all(|(a, b)| a.edges() == b.edges())
@@ -93,6 +98,11 @@ impl Shape {
 
     pub(super) fn layout(&self, measure: Measure) -> &Arc<Layout> {
         &self.layouts[measure.index()]
+    }
+
+    /// Whether requests of this route can have a sample of `measure`.
+    pub(super) fn has(&self, measure: Measure) -> bool {
+        self.reads || matches!(measure, Measure::Ttfb | Measure::E2e | Measure::Upload)
     }
 
     /// First id of `measure`.
@@ -124,12 +134,32 @@ pub(super) fn bounds_of(slo: &Slo) -> impl Iterator<Item = Bound> + '_ {
         .filter(move |b| slo.bounds.get(*b).is_some() || brought(b))
 }
 
-/// The edges of `measure` with each SLO bound on it.
-fn layout(measure: Measure, slos: &[Slo]) -> Layout {
-    let bounds = slos
-        .iter()
-        .filter_map(|slo| bound_on(measure).and_then(|b| slo.bounds.get(b)));
-    Layout::new(measure.unit(), bounds.chain(measure.default_edges().iter().copied()))
+/// Layouts made so far: most measures of most routes have the same edges, and a layout is large.
+#[derive(Debug, Default)]
+pub(super) struct Layouts(Vec<(Unit, Vec<u64>, Arc<Layout>)>);
+
+impl Layouts {
+    /// Forgets those that no series uses any more.
+    pub(super) fn prune(&mut self) {
+        self.0.retain(|(_, _, layout)| Arc::strong_count(layout) > 1);
+    }
+
+    /// The layout of `measure` with each SLO bound as an edge.
+    fn of(&mut self, measure: Measure, slos: &[Slo]) -> Arc<Layout> {
+        let bounds = slos
+            .iter()
+            .filter_map(|slo| bound_on(measure).and_then(|b| slo.bounds.get(b)));
+        let mut edges: Vec<u64> = bounds.chain(measure.default_edges().iter().copied()).collect();
+        edges.sort_unstable();
+        edges.dedup();
+        let unit = measure.unit();
+        if let Some((_, _, layout)) = self.0.iter().find(|(u, e, _)| *u == unit && *e == edges) {
+            return Arc::clone(layout);
+        }
+        let layout = Arc::new(Layout::new(unit, edges.iter().copied()));
+        self.0.push((unit, edges, Arc::clone(&layout)));
+        layout
+    }
 }
 
 /// The bound that is an edge of `measure`.

@@ -212,9 +212,9 @@ pub struct SeriesSnapshot {
     pub tenant: Option<Arc<str>>,
     /// Finished requests.
     pub requests: Vec<(RequestLabels, u64)>,
-    /// One per [`Measure::ALL`].
+    /// One per [`Measure::ALL`]; without buckets where the series has no such measure (see [`SeriesSnapshot::has`]).
     pub histograms: Vec<HistogramSnapshot>,
-    /// E2E by output length: (`<=64`, histogram).
+    /// E2E by output length: (`<=64`, histogram); none where output tokens are not a measure of the series.
     pub e2e_by_output: Vec<(&'static str, HistogramSnapshot)>,
     /// Output tokens so far, streams under way included: by usage, by events.
     pub output_tokens: [u64; 2],
@@ -234,6 +234,14 @@ pub struct SeriesSnapshot {
     pub overdue: Vec<(Bound, u64)>,
     /// Streams under way that have been silent for too long (see `goodput_stalled`'s help).
     pub stalled: u64,
+}
+
+impl SeriesSnapshot {
+    /// Whether `measure` is one of the series: not where the route's replies are not read, nor before the first request of a series
+    /// for requests whose model or tenant has no label of its own.
+    pub fn has(&self, measure: Measure) -> bool {
+        self.histograms.get(measure.index()).is_some_and(|h| !h.counts.is_empty())
+    }
 }
 
 /// Everything the aggregates hold.

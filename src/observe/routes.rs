@@ -110,6 +110,7 @@ impl Routes {
                     name: Arc::clone(&r.name),
                     apis: apis(r),
                     has_models: !matches!(r.reading, Reading::None),
+                    reads: !matches!(r.reading, Reading::Opaque | Reading::None),
                     slos: r.slos.clone(),
                 })
                 .collect(),

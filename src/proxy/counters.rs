@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::aggregate::{AtomicHistogram, Layout, Unit};
-use crate::expose::ProxyStats;
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
@@ -91,28 +90,6 @@ impl Default for Counters {
             upstream_connect_errors: Counter::default(),
             overhead_request: AtomicHistogram::new(Arc::clone(&layout)),
             overhead_chunk: AtomicHistogram::new(layout),
-        }
-    }
-}
-
-impl Counters {
-    /// What a scrape sees; `open` client connections now.
-    pub fn stats(&self, open: usize) -> ProxyStats {
-        ProxyStats {
-            connections_open: open as u64,
-            connections: self.connections.get(),
-            accept_errors: self.accept_errors.get(),
-            header_timeouts: self.header_timeouts.get(),
-            heads_malformed: self.heads_malformed.get(),
-            heads_too_large: self.heads_too_large.get(),
-            informational_dropped: self.informational_dropped.get(),
-            upgrades: self.upgrades.get(),
-            upstream_attempts: self.upstream_attempts.get(),
-            upstream_connects: self.upstream_connects.get(),
-            upstream_connect_errors: self.upstream_connect_errors.get(),
-            overhead_request: Some(self.overhead_request.snapshot()),
-            overhead_chunk: Some(self.overhead_chunk.snapshot()),
-            ..ProxyStats::default()
         }
     }
 }

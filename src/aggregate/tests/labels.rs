@@ -6,16 +6,10 @@ use super::*;
 fn everything_known_at_start_exists_at_0() {
     let snapshot = scrape(&aggregates(), at(0));
     let labels: Vec<_> = snapshot.series.iter().map(|s| (&*s.route, &*s.model)).collect();
-    assert_eq!(labels, [("chat", "unknown"), ("other", "unknown")]);
+    assert_eq!(labels, [("chat", "other"), ("chat", "unknown"), ("other", "unknown")]);
     let chat = only(&snapshot, "chat", "unknown");
     assert_eq!(chat.requests.len(), 2 * Outcome::ALL.len());
     assert!(chat.requests.iter().all(|(labels, n)| labels.api == "chat" && *n == 0));
-    assert_eq!(chat.histograms.len(), Measure::ALL.len());
-    assert!(
-        chat.histograms
-            .iter()
-            .all(|h| h.count == 0 && h.counts.len() == h.edges.len() + 1)
-    );
     let slo = &chat.slos[0];
     assert_eq!((slo.evaluated, slo.good, slo.bad), (0, 0, 0));
     assert_eq!(slo.violations, [(Bound::Ttft, 0), (Bound::Tpot, 0)]);
@@ -45,8 +39,66 @@ fn allow_listed_models_and_tenants_exist_from_the_start() {
         [
             ("chat", "a", Some("t")),
             ("chat", "b", Some("t")),
+            ("chat", "other", Some("t")),
+            ("chat", "unknown", Some("t")),
             ("other", "unknown", Some("t"))
         ]
+    );
+}
+
+#[test]
+fn an_allow_listed_model_has_every_histogram_at_0_and_a_fallback_once_it_is_met() {
+    let mut setup = setup();
+    setup.models.allow = vec!["a".into()];
+    let aggregates = Aggregates::new(&setup, at(0));
+    let measures = |model: &str| {
+        let snapshot = scrape(&aggregates, at(1));
+        let series = only(&snapshot, "chat", model).clone();
+        assert_eq!(series.histograms.len(), Measure::ALL.len());
+        let bucketed = series.histograms.iter().filter(|h| h.counts.len() == h.edges.len() + 1);
+        (bucketed.count(), series.e2e_by_output.len())
+    };
+    assert_eq!(measures("a"), (11, 5));
+    assert_eq!((measures("other"), measures("unknown")), ((0, 0), (0, 0)));
+    let refused = record(100, 10, 5);
+    aggregates
+        .series(0, Some("refused"), None, false)
+        .apply(&finished(&refused, Judgement::Good));
+    assert_eq!((measures("other"), measures("unknown")), ((11, 5), (0, 0)));
+}
+
+#[test]
+fn a_route_whose_replies_are_not_read_has_no_measure_of_tokens() {
+    let aggregates = aggregates();
+    let unread = Record {
+        read: false,
+        ..record(100, 10, 5)
+    };
+    aggregates.series(1, None, None, true).apply(&Finished {
+        verdict: None,
+        ..finished(&unread, Judgement::Good)
+    });
+    let snapshot = scrape(&aggregates, at(1));
+    let series = only(&snapshot, "other", "unknown");
+    let has: Vec<_> = Measure::ALL.into_iter().filter(|m| series.has(*m)).collect();
+    assert_eq!(has, [Measure::Ttfb, Measure::E2e, Measure::Upload]);
+    assert_eq!((of(series, Measure::E2e).count, series.e2e_by_output.len()), (1, 0));
+}
+
+#[test]
+fn routes_with_the_same_edges_share_their_layouts() {
+    let mut setup = setup();
+    setup.routes[1].slos.clear();
+    let aggregates = Aggregates::new(&setup, at(0));
+    let registry = lock(&aggregates.registry);
+    let [chat, other] = &registry.shapes[..] else {
+        panic!("two routes")
+    };
+    assert!(Arc::ptr_eq(chat.layout(Measure::E2e), other.layout(Measure::E2e)));
+    assert!(Arc::ptr_eq(chat.layout(Measure::Ttfb), chat.layout(Measure::VisibleTtft)));
+    assert!(
+        !Arc::ptr_eq(chat.layout(Measure::Ttft), other.layout(Measure::Ttft)),
+        "a bound is an edge"
     );
 }
 

@@ -97,7 +97,11 @@ fn what_began_before_is_counted_after() {
     series.gap(10 * MS, 1);
     aggregates.reconfigure(&with_slos(vec![ttft("fast", 50)])).unwrap();
     aggregates.reconfigure(&with_slos(vec![ttft("fast", 60)])).unwrap();
-    assert_eq!(lock(&aggregates.registry).replaced.len(), 4, "`unknown` and `m`, twice");
+    assert_eq!(
+        lock(&aggregates.registry).replaced.len(),
+        6,
+        "`unknown`, `other` and `m`, twice"
+    );
     series.gap(20 * MS, 3);
     series.tokens(4, TokenSource::Events);
     let of = |s: &SeriesSnapshot| (s.histograms[Measure::Itl.index()].count, s.output_tokens[1]);

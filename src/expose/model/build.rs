@@ -60,14 +60,22 @@ fn requests_and_tokens(build: &mut Builder, series: &mut [SeriesSnapshot]) {
             );
         }
     });
-    build.series("goodput_good_tokens_total", series, |s, put| put(&[], number(s.good_tokens)));
+    build.series("goodput_good_tokens_total", series, |s, put| {
+        if s.has(Measure::OutputTokens) {
+            put(&[], number(s.good_tokens));
+        }
+    });
     build.series("goodput_output_tokens_total", series, |s, put| {
-        for (source, n) in [TokenSource::Usage, TokenSource::Events].iter().zip(s.output_tokens) {
-            put(&[source.name().into()], number(n));
+        if s.has(Measure::OutputTokens) {
+            for (source, n) in [TokenSource::Usage, TokenSource::Events].iter().zip(s.output_tokens) {
+                put(&[source.name().into()], number(n));
+            }
         }
     });
     build.series("goodput_prompt_tokens_total", series, |s, put| {
-        put(&[], number(s.prompt_tokens));
+        if s.has(Measure::PromptTokens) {
+            put(&[], number(s.prompt_tokens));
+        }
     });
 }
 
@@ -144,7 +152,8 @@ const MEASURES: [Row<Measure>; Measure::ALL.len()] = [
 fn histograms(build: &mut Builder, edges: &mut EdgeCache, series: &mut [SeriesSnapshot]) {
     for (name, measure) in MEASURES {
         build.series(name, series, |s, put| {
-            if let Some(histogram) = s.histograms.get_mut(measure.index()) {
+            if s.has(measure) {
+                let histogram = &mut s.histograms[measure.index()];
                 put(
                     &[],
                     Value::Histogram(edges.exposed(std::mem::take(histogram), measure.is_time())),

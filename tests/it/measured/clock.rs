@@ -56,7 +56,11 @@ fn a_clock_that_stands_still_or_goes_back_gives_durations_of_0() {
     );
     assert_eq!(record.tpot_ms, Some(25.0));
     let snapshot = observer.snapshot(at(0));
-    let series = snapshot.series.iter().find(|s| &*s.route == "chat").expect("chat");
+    let series = snapshot
+        .series
+        .iter()
+        .find(|s| (&*s.route, &*s.model) == ("chat", "unknown"))
+        .expect("it named no model");
     assert_eq!(samples(series, Measure::Itl), (100.0, 4));
     assert_eq!(samples(series, Measure::Ttft), (0.0, 1));
 }

@@ -9,6 +9,7 @@ mod histograms;
 mod itl_tpot;
 mod outcome;
 mod protocols;
+mod scrape_size;
 mod ttft;
 mod usage;
 

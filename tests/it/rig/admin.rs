@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use goodput_proxy::admin::{AdminState, Source, serve_connection};
 use goodput_proxy::aggregate::Snapshot;
+use goodput_proxy::app::proxy_stats;
 use goodput_proxy::clock;
 use goodput_proxy::expose::{Configured, ProxyStats};
 use goodput_proxy::lifecycle::UnderWay;
@@ -35,7 +36,7 @@ impl Source for Parts {
     }
 
     fn stats(&self) -> ProxyStats {
-        self.counters.stats(self.under_way.connections.count())
+        proxy_stats(&self.counters, &self.under_way)
     }
 
     fn drain(&self) -> Pin<Box<dyn Future<Output = usize> + Send>> {
