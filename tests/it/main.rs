@@ -12,6 +12,7 @@ mod exposition;
 mod faults;
 mod formats;
 mod goodput;
+mod inject;
 mod layering;
 mod measured;
 mod profiles;
