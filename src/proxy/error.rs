@@ -21,9 +21,9 @@ pub const ERROR_HEADER: HeaderName = HeaderName::from_static("x-goodput-error");
 pub enum Refusal {
     /// `CONNECT`.
     Connect,
-    /// A target in neither origin, absolute nor asterisk form.
+    /// A target that is neither a path nor an http URL without user information, nor `*` with `OPTIONS`.
     BadTarget,
-    /// No `Host`, or more than one.
+    /// No `Host`, more than one, or one that is no host.
     Host,
     /// Both a length and chunked coding.
     BothFramings,
@@ -73,7 +73,7 @@ impl Refusal {
             Self::BadTarget => {
                 "The request target is neither a path nor an absolute URL: send, for example, POST /v1/chat/completions."
             }
-            Self::Host => "An HTTP/1.1 request needs exactly one Host header.",
+            Self::Host => "An HTTP/1.1 request needs exactly one Host header, with a host name and nothing else in it.",
             Self::BothFramings => "The request has both Content-Length and Transfer-Encoding: send one of them.",
             Self::TransferCoding => {
                 "The request uses a transfer coding other than chunked: send the body chunked or with Content-Length."

@@ -5,7 +5,7 @@
 //! `X-Forwarded-For` on the way.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::uri::PathAndQuery;
+use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Uri, Version};
 
 use super::error::Refusal;
@@ -73,18 +73,24 @@ pub(super) fn forward_request(
     if method == Method::CONNECT {
         return Err(Refusal::Connect);
     }
-    for coding in headers.get_all(header::TRANSFER_ENCODING) {
-        if !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked") {
-            return Err(Refusal::TransferCoding);
-        }
+    // Once only: chunked twice over is another coding, whether in one field or in two.
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
+    if codings.next().is_some_and(|first| !chunked(first)) || codings.next().is_some() {
+        return Err(Refusal::TransferCoding);
     }
     let target = uri.path_and_query().cloned().ok_or(Refusal::BadTarget)?;
+    if target == "*" && method != Method::OPTIONS {
+        return Err(Refusal::BadTarget);
+    }
     if let Some(authority) = uri.authority() {
-        if uri.scheme().is_none() {
+        let is_web = uri.scheme().is_some_and(|s| *s == Scheme::HTTP || *s == Scheme::HTTPS);
+        // User information before a host only ever makes one host look like another (RFC 9110 4.2.4).
+        if !is_web || authority.as_str().contains('@') {
             return Err(Refusal::BadTarget);
         }
-        // Absolute form, or HTTP/2: the target's authority is the host (RFC 9112 3.2.2), without user information.
-        let host = authority.as_str().rsplit('@').next().unwrap_or_default();
+        // Absolute form, or HTTP/2: the target's authority is the host (RFC 9112 3.2.2).
+        let host = authority.as_str();
         if version < Version::HTTP_2 || !headers.contains_key(header::HOST) {
             let host = HeaderValue::from_str(host).map_err(|_| Refusal::BadTarget)?;
             headers.insert(header::HOST, host);
@@ -94,6 +100,9 @@ pub(super) fn forward_request(
         1 => {}
         0 if version < Version::HTTP_11 => {}
         _ => return Err(Refusal::Host),
+    }
+    if !headers.get(header::HOST).is_none_or(|host| is_host(host.as_bytes())) {
+        return Err(Refusal::Host);
     }
     if version >= Version::HTTP_2 {
         join_cookies(headers);
@@ -112,6 +121,14 @@ pub(super) fn forward_response(headers: &mut HeaderMap, upgrade: bool) {
         headers.remove(header::CONTENT_LENGTH);
     }
     strip(headers, upgrade);
+}
+
+/// Whether a `Host` is a name or address with or without a port (RFC 9112 3.2); it may be empty. Anything else, a list or a path,
+/// is read differently by different servers.
+pub(super) fn is_host(value: &[u8]) -> bool {
+    value
+        .iter()
+        .all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(b))
 }
 
 /// Whether this is a websocket handshake, the only upgrade that is tunnelled.

@@ -91,7 +91,6 @@ fn the_target_goes_on_byte_for_byte() {
         "/a/../b/./c",
         "/?",
         "/a?b?c&&d=%zz",
-        "*",
         "/é{}|\"",
     ] {
         let (got, _) = request(target, Version::HTTP_11, &[("host", "a")]).unwrap();
@@ -101,7 +100,7 @@ fn the_target_goes_on_byte_for_byte() {
 
 #[test]
 fn absolute_form_becomes_origin_form_with_the_targets_host() {
-    let (target, got) = request("http://u:p@llm:8000/v1/chat?x=1", Version::HTTP_11, &[("host", "other")]).unwrap();
+    let (target, got) = request("http://llm:8000/v1/chat?x=1", Version::HTTP_11, &[("host", "other")]).unwrap();
     assert_eq!((target.as_str(), got), ("/v1/chat?x=1", expected(&[("host", "llm:8000")])));
 }
 
@@ -124,8 +123,34 @@ fn heads_that_must_not_go_on_are_refused() {
         request("llm:8000", Version::HTTP_11, &[host]).unwrap_err(),
         Refusal::BadTarget
     );
-    let coded = request("/", Version::HTTP_11, &[host, ("transfer-encoding", "gzip, chunked")]);
-    assert_eq!(coded.unwrap_err(), Refusal::TransferCoding);
+    for (codings, refused) in [
+        (&["gzip, chunked"][..], true),
+        (&["chunked, chunked"], true),
+        (&["chunked", "chunked"], true),
+        (&["chunked", "identity"], true),
+        (&["identity", "chunked"], true),
+        (&["Chunked"], false),
+    ] {
+        let mut fields = vec![host];
+        fields.extend(codings.iter().map(|coding| ("transfer-encoding", *coding)));
+        let coded = request("/", Version::HTTP_11, &fields);
+        assert_eq!(coded.err(), refused.then_some(Refusal::TransferCoding), "{codings:?}");
+    }
+    for url in ["http://u:p@llm/v1", "http://llm@evil/v1", "ftp://llm/v1", "*"] {
+        assert_eq!(
+            request(url, Version::HTTP_11, &[host]).unwrap_err(),
+            Refusal::BadTarget,
+            "{url}"
+        );
+    }
+    let asterisk = forward_request(
+        &Method::OPTIONS,
+        &"*".parse().unwrap(),
+        Version::HTTP_11,
+        &mut map(&[host]),
+        false,
+    );
+    assert_eq!(asterisk.unwrap(), "*");
     let connect = forward_request(
         &Method::CONNECT,
         &"a:1".parse().unwrap(),
@@ -134,6 +159,27 @@ fn heads_that_must_not_go_on_are_refused() {
         false,
     );
     assert_eq!(connect.unwrap_err(), Refusal::Connect);
+}
+
+#[test]
+fn a_host_is_a_name_or_an_address_and_nothing_else() {
+    for host in ["llm", "llm.svc_1:8000", "[::1]:8000", "10.0.0.1", "a%2db", ""] {
+        assert!(request("/", Version::HTTP_11, &[("host", host)]).is_ok(), "{host}");
+    }
+    for host in [
+        "llm/evil",
+        "llm evil",
+        "llm, evil",
+        "llm,evil",
+        "u@llm",
+        "llm?a",
+        "llm#a",
+        "llm\\a",
+        "http://llm/",
+    ] {
+        let refused = request("/", Version::HTTP_11, &[("host", host)]);
+        assert_eq!(refused.unwrap_err(), Refusal::Host, "{host}");
+    }
 }
 
 #[test]

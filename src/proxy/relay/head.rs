@@ -94,6 +94,7 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
     if !matches!(method, "GET" | "HEAD" | "POST" | "PUT" | "DELETE" | "PATCH" | "OPTIONS")
         || !target.starts_with('/')
         || !target.is_ascii()
+        || target.contains('#')
         || !lines_are_strict(&buf[..len])
     {
         return Request::NotPlain;
@@ -109,7 +110,12 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
     let (mut hosts, mut lengths) = (0, 0);
     for field in parsed.headers.iter() {
         match known(field.name) {
-            Known::Host => hosts += 1,
+            Known::Host => {
+                hosts += 1;
+                if !crate::proxy::headers::is_host(field.value) {
+                    return Request::NotPlain;
+                }
+            }
             Known::ContentLength => {
                 lengths += 1;
                 let Some(length) = number(field.value) else {
@@ -299,6 +305,7 @@ pub(super) fn response(
 
     // The head as it comes out, with what may be added and a small body beside it.
     out.reserve(buf.len() + 64);
+    let mut length_written = false;
     out.extend_from_slice(b"HTTP/1.1 ");
     out.extend_from_slice(&[
         b'0' + (status / 100) as u8,
@@ -313,7 +320,8 @@ pub(super) fn response(
         let drop = match name.len() {
             7 => is(field, "upgrade"),
             10 => is(field, "connection") || is(field, "keep-alive"),
-            14 => coded && is(field, "content-length"),
+            // Said twice, it goes on once (RFC 9112 6.3).
+            14 if is(field, "content-length") => coded || std::mem::replace(&mut length_written, true),
             16 => is(field, "proxy-connection"),
             _ => false,
         };

@@ -42,6 +42,19 @@ async fn connect_and_bad_hosts_are_refused(relay: bool) {
             "400",
             "bad_target",
         ),
+        ("GET / HTTP/1.1\r\nHost: a/b\r\nConnection: close\r\n\r\n", "400", "bad_host"),
+        ("GET / HTTP/1.1\r\nHost: a, b\r\nConnection: close\r\n\r\n", "400", "bad_host"),
+        ("GET * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "400", "bad_target"),
+        (
+            "GET http://a@evil/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            "400",
+            "bad_target",
+        ),
+        (
+            "POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            "501",
+            "transfer_coding",
+        ),
     ] {
         let (head, _, rig) = refused(relay, request).await;
         assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{head}");
