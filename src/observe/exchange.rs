@@ -12,7 +12,7 @@ use super::asked::{self, TraceId};
 use super::fields::Fields;
 use super::live::Place;
 use super::request::{Progress, Request, Upload};
-use super::tap::{Reply, RequestTap, Said, guarded};
+use super::tap::{Reply, RequestTap, Said, guarded, looks_at};
 use super::{Observer, recorder};
 use crate::clock;
 use crate::lifecycle::Phase;
@@ -136,6 +136,7 @@ impl Exchange {
         }
         state.meter.byte(at);
         state.read(&self.observer, &self.request, |decoder, reply| {
+            looks_at(bytes);
             decoder.feed(at, bytes, reply);
             None
         });

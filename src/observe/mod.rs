@@ -31,6 +31,8 @@ pub use access_log::TARGET as ACCESS_LOG;
 pub use exchange::Exchange;
 pub use fields::Fields;
 pub use recent::{MAX_KEPT, Summary};
+#[cfg(test)]
+pub(crate) use tap::PANIC;
 pub use tap::RequestTap;
 
 use gauges::Gauges;

@@ -17,6 +17,18 @@ pub(super) fn guarded<T>(read: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
+/// Bytes at which the taps panic, so that a test can see the traffic go on without them. Nothing of this is in the program.
+#[cfg(test)]
+pub(crate) const PANIC: &[u8] = b"panic on purpose";
+
+/// Where a tap looks at `bytes`.
+#[inline]
+pub(super) fn looks_at(bytes: &[u8]) {
+    #[cfg(test)]
+    assert!(memchr::memmem::find(bytes, PANIC).is_none(), "on purpose");
+    let _ = bytes;
+}
+
 /// The request body's side of an [`super::Exchange`].
 #[derive(Clone, Debug)]
 pub struct RequestTap {
@@ -34,7 +46,12 @@ impl RequestTap {
     pub fn chunk(&self, bytes: &[u8]) {
         let mut upload = self.request.upload();
         let Some(scanner) = &mut upload.scanner else { return };
-        if guarded(|| scanner.feed(bytes)).is_none() {
+        if guarded(|| {
+            looks_at(bytes);
+            scanner.feed(bytes);
+        })
+        .is_none()
+        {
             upload.scanner = None;
             self.observer.aggregates.degraded(Degraded::Panic);
         }

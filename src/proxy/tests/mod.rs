@@ -19,6 +19,7 @@ macro_rules! both_ways {
 }
 
 mod drain;
+mod fail_open;
 mod forward;
 mod limits;
 mod refuse;
