@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // helpers of tests panic as the tests do
 
 mod cancel;
+mod chaos;
 mod cli;
 mod config;
 mod demo;
