@@ -43,6 +43,8 @@ pub mod clock;
 pub mod config;
 pub mod demo;
 pub mod expose;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod lifecycle;
 pub mod measure;
 pub mod observe;

@@ -17,7 +17,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::peek::PeekBody;
 use crate::wire::{RequestScanner, format_for};
 
-const INSERTION: &[u8] = b",\"stream_options\":{\"include_usage\":true}";
+pub(super) const INSERTION: &[u8] = b",\"stream_options\":{\"include_usage\":true}";
 
 /// Whether a request is of the kind that may be asked for usage: a chat or completions call with a JSON body as it is.
 pub(super) fn is_candidate(method: &Method, path: &str, headers: &HeaderMap) -> bool {
@@ -39,7 +39,7 @@ pub(super) fn prepare(headers: &mut HeaderMap) {
 }
 
 /// Finds the place for the insertion in a body that comes in pieces.
-struct Splicer {
+pub(super) struct Splicer {
     scanner: RequestScanner,
     depth: u64,
     in_string: bool,
@@ -48,7 +48,7 @@ struct Splicer {
 }
 
 impl Splicer {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let scanner = RequestScanner::new(Some("application/json"), None);
         Self {
             scanner,
@@ -60,7 +60,7 @@ impl Splicer {
     }
 
     /// Where in `bytes` the insertion goes, once at most.
-    fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         if self.done {
             return None;
         }

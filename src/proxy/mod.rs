@@ -12,6 +12,7 @@ mod client;
 mod connection;
 pub mod counters;
 pub mod error;
+pub(crate) mod fuzz;
 mod head_watch;
 mod headers;
 mod inject;

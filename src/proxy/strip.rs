@@ -32,7 +32,7 @@ pub(super) fn prepare(headers: &mut HeaderMap) -> bool {
 
 /// Splits a stream into events and leaves the usage event out.
 #[derive(Debug)]
-struct Stripper {
+pub(super) struct Stripper {
     held: BytesMut,
     /// The line so far is empty: another line end closes the event.
     line_empty: bool,
@@ -45,7 +45,7 @@ struct Stripper {
 }
 
 impl Stripper {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             held: BytesMut::new(),
             line_empty: true,
@@ -56,7 +56,7 @@ impl Stripper {
     }
 
     /// What of the stream goes on, now that `chunk` came.
-    fn feed(&mut self, chunk: &Bytes) -> Bytes {
+    pub(super) fn feed(&mut self, chunk: &Bytes) -> Bytes {
         let mut out = Output::new(chunk);
         let mut from = 0;
         let mut at = 0;
@@ -123,7 +123,7 @@ impl Stripper {
     }
 
     /// The stream ended: whatever is held goes on.
-    fn rest(&mut self) -> Bytes {
+    pub(super) fn rest(&mut self) -> Bytes {
         std::mem::take(&mut self.held).freeze()
     }
 }

@@ -3,6 +3,7 @@
 
 mod accounting;
 mod aggregate;
+mod fuzz;
 #[path = "../it/rig/mod.rs"]
 mod rig;
 mod transparent;

@@ -10,6 +10,7 @@
 
 mod answer;
 mod chunked;
+pub(crate) mod fuzz;
 mod head;
 mod limits;
 mod pending;

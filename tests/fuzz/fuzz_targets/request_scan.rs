@@ -1,0 +1,3 @@
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| goodput_proxy::fuzzing::run("request_scan", data));
