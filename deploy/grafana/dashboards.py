@@ -429,7 +429,7 @@ def pod() -> dict:
     series = POD + ', window="$window"'
 
     def rolling(measure: str) -> tuple[str, str]:
-        return (f'goodput_rolling_seconds{{{series}, measure="{measure}"}}', "q={{q}} {{model}} {{route}}")
+        return (f'goodput_rolling_seconds{{{series}, measure="{measure}"}}', "P{{quantile}} {{model}} {{route}}")
 
     return dashboard(
         "goodput-pod", "Goodput / One pod",

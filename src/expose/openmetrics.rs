@@ -29,7 +29,7 @@ fn head(out: &mut String, def: &FamilyDef) {
     // Two families must not share a name, and a counter's is the one without `_total`. Where a histogram has that one
     // (`goodput_output_tokens`) the counter is declared untyped, which leaves its sample's name as it is.
     let taken = def.kind == Kind::Counter && FAMILIES.iter().any(|other| other.name == base);
-    let (name, kind) = if taken {
+    let (name, kind) = if taken || def.is_untyped() {
         (def.name, "unknown")
     } else {
         (base, def.kind.name())

@@ -13,7 +13,16 @@ use super::model::{Family, Histogram, Model, Sample, Value};
 pub(super) fn render(model: &Model) -> Result<String> {
     let mut out = String::new();
     for family in &model.families {
+        let from = out.len();
         TextEncoder::new().encode_utf8(&[to_proto(family)], &mut out)?;
+        if family.def.is_untyped() {
+            // The encoder knows no untyped families.
+            let gauge = format!("# TYPE {} gauge\n", family.def.name);
+            if let Some(at) = out[from..].find(&gauge) {
+                let (from, to) = (from + at, from + at + gauge.len());
+                out.replace_range(from..to, &format!("# TYPE {} untyped\n", family.def.name));
+            }
+        }
     }
     Ok(out)
 }

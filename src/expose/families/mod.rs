@@ -61,6 +61,12 @@ pub struct FamilyDef {
 }
 
 impl FamilyDef {
+    /// Whether the text formats leave its type open: the label `quantile` is reserved for summaries on typed families (promtool
+    /// refuses it elsewhere), and a summary would promise a sum and a count.
+    pub fn is_untyped(&self) -> bool {
+        self.labels.contains(&"quantile")
+    }
+
     /// Every label name in the order they are written, `tenant` included where `tenant` says so.
     pub fn label_names(&self, tenant: bool) -> Vec<&'static str> {
         let scope: &[&str] = match (self.scope, tenant) {

@@ -212,8 +212,8 @@ pub static FAMILIES: &[FamilyDef] = &[
     gauge(
         "goodput_rolling_seconds",
         "seconds",
-        &["measure", "q", "window"],
-        "Quantile q (nearest rank) of a measure over the window, for one pod. Absent for an empty window. Quantiles of several pods \
+        &["measure", "quantile", "window"],
+        "Quantile (nearest rank) of a measure over the window, for one pod. Absent for an empty window. Quantiles of several pods \
          must not be averaged: use the histograms for a fleet. Measured at the pod.",
     ),
     gauge("goodput_in_flight", "", &[], "Requests accepted and not finished."),

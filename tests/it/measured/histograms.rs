@@ -96,7 +96,7 @@ fn every_quantile_of_one_sample_is_that_sample() {
         assert_eq!(rolling(&rig.series("chat", "m"), "1m"), Some([500.0; 4]));
         let scrape = scraped(&rig).await;
         for quantile in ["0.5", "0.9", "0.95", "0.99"] {
-            let labels = [("model", "m"), ("measure", "ttft"), ("window", "5m"), ("q", quantile)];
+            let labels = [("model", "m"), ("measure", "ttft"), ("window", "5m"), ("quantile", quantile)];
             assert_eq!(value(&scrape, "goodput_rolling_seconds", &labels), Some(0.5), "{quantile}");
         }
     });
