@@ -2,24 +2,20 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 use super::*;
-
-#[expect(clippy::disallowed_methods, reason = "asserts on tokio's paused clock")]
-fn now() -> Instant {
-    Instant::now()
-}
+use crate::clock;
 
 async fn half_a_head_is_cut_at_the_limit_counted_from_its_first_byte(relay: bool) {
     for begun in ["POST /v1/c", "PRI * HTTP/2", "POST / HTTP/1.1\r\nHost: a\r\n"] {
         let rig = Rig::new(relay);
         let mut client = rig.client();
         sleep(Duration::from_secs(100)).await;
-        let from = now();
+        let from = clock::now();
         client.send(begun).await;
         assert_eq!(client.rest().await, "");
-        assert_eq!(now() - from, Duration::from_secs(30), "{begun:?}");
+        assert_eq!(clock::now().since(from), 30_000_000_000, "{begun:?}");
         assert_eq!(rig.under_way.connections.count(), 0);
     }
 }
@@ -40,10 +36,10 @@ async fn idle_connections_are_left_alone_before_and_between_requests(relay: bool
     upstream.head().await;
     upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
     client.head().await;
-    let from = now();
+    let from = clock::now();
     client.send("GET / H").await;
     client.rest().await;
-    assert_eq!(now() - from, Duration::from_secs(30), "a later head is held to it as well");
+    assert_eq!(clock::now().since(from), 30_000_000_000, "a later head is held to it as well");
     assert_eq!(rig.counters.header_timeouts.get(), 1);
 }
 

@@ -6,7 +6,7 @@ use super::super::rig::{DONE, Rig, both, chunk, content, finish, post, reply};
 use super::{scraped, sse, value};
 
 /// Requests of a kind; enough that a leak shows.
-const MANY: usize = 1000;
+const MANY: usize = 500;
 
 fn lines(families: &[super::Parsed]) -> usize {
     families.iter().map(|family| family.samples.len()).sum()
