@@ -6,14 +6,14 @@ use goodput_proxy::aggregate::Measure;
 use goodput_proxy::measure::Degraded;
 
 use super::super::rig::{
-    DONE, Reply, Rig, Step, Way, both, chat, chunk, chunked, content, finish, last_chunk, send, sse_head, usage, wait,
+    DONE, Reply, Rig, Step, Way, both, chat, chunk, chunked, content, finish, last_chunk, send, sse_head, wait,
 };
 
 /// Milliseconds between two parts of [`streamed`].
-const GAP: u64 = 20;
+pub(super) const GAP: u64 = 20;
 
 /// A stream of `parts`, one HTTP chunk each and [`GAP`] apart.
-fn script(parts: &[Vec<u8>]) -> Vec<Step> {
+pub(super) fn script(parts: &[Vec<u8>]) -> Vec<Step> {
     let mut script = vec![sse_head()];
     for (at, part) in parts.iter().enumerate() {
         if at > 0 {
@@ -72,92 +72,6 @@ fn a_field_needs_no_space_after_its_colon_and_loses_at_most_one() {
             let event = format!("data:{space}{{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"hi\"}}}}]}}\n\n");
             let (rig, _) = streamed(way, &[&event, "data:[DONE]\n\n"]).await;
             assert_tokens(&rig, 1);
-        }
-    });
-}
-
-/// A stream with text of several bytes a character.
-fn recorded() -> String {
-    [&content("A"), &content("北京🌍é"), &finish(), &usage(3, 2), DONE].concat()
-}
-
-#[test]
-fn a_stream_cut_anywhere_passes_at_once_and_gives_the_same_tokens() {
-    both(|way| async move {
-        let whole = recorded();
-        let first = content("A").len();
-        let cuts: Vec<usize> = (1..whole.len()).collect();
-        let scripts = cuts
-            .iter()
-            .map(|cut| script(&[whole.as_bytes()[..*cut].to_vec(), whole.as_bytes()[*cut..].to_vec()]))
-            .collect();
-        let rig = Rig::new(way, scripts);
-        let mut client = rig.client();
-        for cut in &cuts {
-            let from = client.reads.len();
-            let reply = client.call(chat()).await;
-            assert_eq!(reply.text(), whole, "cut at {cut}");
-            let begin = client.reads[from].0;
-            let at_once: usize = client.reads[from..].iter().filter(|r| r.0 == begin).map(|r| r.1).sum();
-            let part = chunked(&whole.as_bytes()[..*cut]).len();
-            assert_eq!(
-                at_once,
-                reply.head.len() + part,
-                "cut at {cut}: the first part waits for nothing"
-            );
-            let record = rig.records().pop().unwrap();
-            let expected = if *cut < first { GAP as f64 } else { 0.0 };
-            assert_eq!(
-                (record.outcome, record.output_tokens, record.ttft_ms),
-                ("ok", Some(2), Some(expected)),
-                "cut at {cut}: an event has the time of the read that completes it"
-            );
-        }
-        assert_eq!(rig.snapshot().degraded, [0; Degraded::ALL.len()]);
-    });
-}
-
-#[test]
-fn the_transfer_coding_cut_anywhere_gives_the_same_stream() {
-    both(|way| async move {
-        let whole = recorded();
-        let wire = [chunked(&whole[..100]), chunked(&whole[100..]), b"0\r\n\r\n".to_vec()].concat();
-        let scripts = (1..wire.len())
-            .map(|cut| {
-                vec![
-                    sse_head(),
-                    Step::Send(wire[..cut].to_vec()),
-                    wait(1),
-                    Step::Send(wire[cut..].to_vec()),
-                ]
-            })
-            .collect();
-        let rig = Rig::new(way, scripts);
-        let mut client = rig.client();
-        for cut in 1..wire.len() {
-            let reply = client.call(chat()).await;
-            assert_eq!(reply.text(), whole, "cut at {cut}");
-            let record = rig.records().pop().unwrap();
-            assert_eq!((record.outcome, record.output_tokens), ("ok", Some(2)), "cut at {cut}");
-        }
-        assert_eq!(rig.upstream.connections(), 1, "each reply ended where it should");
-    });
-}
-
-#[test]
-fn pieces_of_any_size_give_the_bytes_that_came_in() {
-    both(|way| async move {
-        let whole = recorded();
-        let sizes = [1, 2, 3, 5, 7, 64, 4096];
-        let scripts = sizes.iter().map(|size| {
-            let pieces: Vec<Vec<u8>> = whole.as_bytes().chunks(*size).map(<[u8]>::to_vec).collect();
-            script(&pieces)
-        });
-        let rig = Rig::new(way, scripts.collect());
-        for size in sizes {
-            let reply = rig.client().call(chat()).await;
-            assert_eq!(reply.text(), whole, "pieces of {size}");
-            assert_eq!(rig.records().pop().unwrap().output_tokens, Some(2), "pieces of {size}");
         }
     });
 }

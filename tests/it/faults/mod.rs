@@ -2,6 +2,7 @@
 //! ways. [`table`] lists the reports and the tests that answer them.
 
 mod buffering;
+mod cuts;
 mod endings;
 mod framing;
 mod headers;

@@ -10,6 +10,7 @@
 mod admin;
 pub mod client;
 pub mod h2;
+pub mod script;
 pub mod upstream;
 
 use std::collections::BTreeMap;
@@ -28,9 +29,8 @@ use goodput_proxy::proxy::{Proxy, serve_connection};
 use tokio::net::{TcpListener, TcpStream};
 
 pub use client::{Client, Reply, chat, post};
-pub use upstream::{
-    DONE, Io, Seen, Step, Upstream, chunk, chunked, content, finish, last_chunk, reply, send, sse_head, usage, wait,
-};
+pub use script::{DONE, chunk, chunked, content, finish, last_chunk, reply, send, sse_head, usage, wait};
+pub use upstream::{Io, Seen, Step, Upstream};
 
 /// Bytes an in-memory pipe holds.
 const PIPE: usize = 64 * 1024;
