@@ -103,9 +103,14 @@ def tell(program, folder, loop, running) -> SimpleNamespace:
         "global": general, "rule_files": [str(folder / "fast.yaml")], "scrape_configs": scrape_config(proxies.values()),
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [f"127.0.0.1:{alertmanager_port}"]}]}]}})
     running.append(told.classic)
-    told.native = Prometheus(TOOLS / "prom3/usr/bin/prometheus", folder, "native", {
+    prom3 = TOOLS / "prom3/usr/bin/prometheus"
+    major, minor = re.search(r"version (\d+)\.(\d+)", run(prom3, "--version").stdout).groups()
+    both = {"always_scrape_classic_histograms": True}
+    if (int(major), int(minor)) >= (3, 8):  # a setting from then on, no flag
+        both["scrape_native_histograms"] = True
+    told.native = Prometheus(prom3, folder, "native", {
         "global": general, "rule_files": [str(folder / "real.yaml")],
-        "scrape_configs": scrape_config(proxies.values(), always_scrape_classic_histograms=True)}, ["--enable-feature=native-histograms"])
+        "scrape_configs": scrape_config(proxies.values(), **both)}, ["--enable-feature=native-histograms"])
     running.append(told.native)
     for prometheus in (told.classic, told.native):
         until(lambda: prometheus.query("count(goodput_build_info) == 3"))
