@@ -23,6 +23,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
+use tower::Service as _;
 
 use super::Proxy;
 use super::client::{Client, Http1Io};
@@ -160,7 +161,9 @@ fn handler(
     client: &Arc<Client>,
 ) -> impl Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible, Future: Send> + use<> {
     let (proxy, client) = (Arc::clone(proxy), Arc::clone(client));
-    service_fn(move |request| service::handle(&proxy, &client, request))
+    // What stands between hyper and the handler (limits, timeouts) goes here, as tower layers.
+    let answering = tower::service_fn(move |request| service::handle(&proxy, &client, request));
+    service_fn(move |request| answering.clone().call(request))
 }
 
 async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
