@@ -4,13 +4,16 @@
 //! runtime, so that a scrape never delays a chunk nor a busy stream a probe. The admin port is the first to answer and the last to
 //! close.
 
+mod error;
+
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{io, thread};
 
+use rustls::pki_types::ServerName;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::oneshot;
@@ -22,12 +25,15 @@ use crate::clock;
 use crate::config::Config;
 use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::{self, Exit, Lifecycle, Phase, Shutdown, UnderWay};
+use crate::material::Material;
 use crate::measure::{Bound, Slo};
 use crate::observe::Observer;
 use crate::proxy::counters::Counters;
-use crate::proxy::upstream::Upstream;
+use crate::proxy::upstream::{Connector, Upstream};
 use crate::proxy::{Proxy, accept};
 use crate::reload::{Current, Origin, Reloader};
+
+pub use error::AppError;
 
 /// Connections that the kernel holds for us while we are at `limits.max_connections` (it may allow fewer).
 const BACKLOG: i32 = 4096;
@@ -49,24 +55,7 @@ pub struct App {
     lifecycle: Lifecycle,
     observer: Arc<Observer>,
     origin: Option<Origin>,
-}
-
-/// Why the proxy cannot run.
-#[derive(Debug)]
-pub enum AppError {
-    /// An address cannot be bound.
-    Bind {
-        /// The configuration key that names it.
-        key: &'static str,
-        /// The address.
-        address: SocketAddr,
-        /// Why.
-        source: io::Error,
-    },
-    /// No thread, or no runtime on it.
-    Runtime(io::Error),
-    /// The admin side ended by itself (its thread panicked: the reason is on standard error).
-    AdminEnded,
+    material: Material,
 }
 
 impl App {
@@ -75,6 +64,7 @@ impl App {
     /// # Errors
     /// When one of them cannot be bound.
     pub fn build(config: Config) -> Result<Self, AppError> {
+        let material = Material::load(&config).map_err(AppError::Files)?;
         let (traffic, traffic_address) = bind("listen", config.listen)?;
         let (admin, admin_address) = bind("admin", config.admin)?;
         let lifecycle = Lifecycle::new();
@@ -87,6 +77,7 @@ impl App {
             admin,
             admin_address,
             origin: None,
+            material,
         })
     }
 
@@ -130,6 +121,7 @@ impl App {
             current: Arc::new(Current::new(self.config)),
             shutdown,
             lifecycle: self.lifecycle,
+            material: self.material,
         });
         let (traffic_ended, until_traffic_ended) = oneshot::channel::<()>();
         let (admin_lives, admin_ended) = oneshot::channel::<()>();
@@ -156,7 +148,7 @@ impl App {
         tracing::info!(
             listen = %self.traffic_address,
             admin = %self.admin_address,
-            upstream = %self.config.upstream.target,
+            upstream = %self.config.upstream.url(),
             workers = self.config.workers,
             profile = %self.config.profile,
             version = env!("CARGO_PKG_VERSION"),
@@ -183,6 +175,7 @@ struct Parts {
     under_way: UnderWay,
     observer: Arc<Observer>,
     counters: Arc<Counters>,
+    material: Material,
 }
 
 async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: oneshot::Receiver<()>) -> Result<(), AppError> {
@@ -191,7 +184,7 @@ async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: one
     let proxy = Proxy::new(
         &config,
         Arc::clone(&parts.observer),
-        Upstream::new(&config.upstream),
+        upstream(&config, &parts.material),
         parts.lifecycle.watch(),
         parts.under_way.clone(),
         Arc::clone(&parts.counters),
@@ -199,7 +192,7 @@ async fn traffic_side(parts: Arc<Parts>, listener: TcpListener, admin_ended: one
     let mut phase = parts.lifecycle.watch();
     let serving = async {
         parts.lifecycle.advance(Phase::Ready);
-        accept(listener, proxy).await;
+        accept(listener, proxy, parts.material.clients.clone()).await;
         phase.reached(Phase::Stopped).await;
         // Cut connections end by themselves, each with its record.
         let _ = timeout(CUT_PATIENCE, parts.under_way.connections.empty()).await;
@@ -224,12 +217,17 @@ async fn admin_side(
         configured,
         parts.lifecycle.watch(),
     );
+    let state = match &parts.material.token {
+        Some(token) => state.guarded(Arc::clone(token), config.admin_auth.metrics),
+        None => state,
+    };
     if let Some(origin) = origin {
         let state = state.clone();
         let reloader = Reloader {
             origin,
             current: Arc::clone(&parts.current),
             observer: Arc::clone(&parts.observer),
+            mounted: parts.material.watched(),
             taken: Box::new(move |config| state.reconfigure(Configured::new(config))),
         };
         tokio::spawn(reloader.run());
@@ -252,6 +250,20 @@ async fn admin_side(
         Exit::Interrupted(cut) => tracing::warn!(cut, "stopped at once by a second signal"),
     }
     Ok(exit)
+}
+
+/// The upstream over connections as configured.
+fn upstream(config: &Config, material: &Material) -> Upstream {
+    let connector = Connector::to(&config.upstream.target);
+    let connector = match (&config.upstream.tls, &material.upstream) {
+        (Some(tls), Some(settings)) => match ServerName::try_from(tls.server_name.clone()) {
+            Ok(name) => connector.over_tls(Arc::clone(settings), name),
+            // invariant: the check accepts names of servers only.
+            Err(_) => unreachable!("a checked name"),
+        },
+        _ => connector,
+    };
+    Upstream::with_connector(&config.upstream, connector)
 }
 
 async fn tick(observer: Arc<Observer>) {
@@ -295,6 +307,7 @@ pub fn proxy_stats(counters: &Counters, under_way: &UnderWay) -> ProxyStats {
         connections_open: under_way.connections.count() as u64,
         connections: counters.connections.get(),
         accept_errors: counters.accept_errors.get(),
+        tls_handshake_errors: counters.tls_handshake_errors.get(),
         header_timeouts: counters.header_timeouts.get(),
         heads_malformed: counters.heads_malformed.get(),
         heads_too_large: counters.heads_too_large.get(),
@@ -342,39 +355,6 @@ fn bounds(slo: &Slo) -> String {
         .map(|(name, ns)| format!("{name}<={:?}", Duration::from_nanos(ns)))
         .collect();
     texts.join(" ")
-}
-
-impl fmt::Display for AppError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bind { key, address, source } => {
-                write!(f, "cannot listen on {address} (`{key}`): {source}")?;
-                match source.kind() {
-                    io::ErrorKind::AddrInUse => {
-                        write!(
-                            f,
-                            "; stop the program that uses port {}, or choose another (port 0 picks one)",
-                            address.port()
-                        )
-                    }
-                    io::ErrorKind::PermissionDenied => write!(f, "; choose a port from 1024 on"),
-                    io::ErrorKind::AddrNotAvailable => write!(f, "; no interface of this host has that address (0.0.0.0: all)"),
-                    _ => Ok(()),
-                }
-            }
-            Self::Runtime(source) => write!(f, "cannot start a runtime: {source}"),
-            Self::AdminEnded => f.write_str("the admin side ended unexpectedly; the reason is above"),
-        }
-    }
-}
-
-impl std::error::Error for AppError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Bind { source, .. } | Self::Runtime(source) => Some(source),
-            Self::AdminEnded => None,
-        }
-    }
 }
 
 #[cfg(test)]

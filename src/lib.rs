@@ -46,11 +46,14 @@ pub mod expose;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod lifecycle;
+pub mod material;
 pub mod measure;
+pub mod mounted;
 pub mod observe;
 pub mod proxy;
 pub mod reload;
 pub mod report;
 pub mod route;
 pub mod telemetry;
+pub mod tls;
 pub mod wire;

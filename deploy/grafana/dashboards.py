@@ -477,6 +477,7 @@ def pod() -> dict:
                 panel("Trouble", "Refused heads, timeouts, failed accepts and connects, replies not measured, a second. All 0 is well.", "ops",
                       rate("goodput_proxy_refused_heads_total", "refused head: {{reason}}"),
                       rate("goodput_proxy_header_timeouts_total", "header timeout"),
+                      rate("goodput_proxy_tls_handshake_errors_total", "TLS handshake error"),
                       rate("goodput_proxy_accept_errors_total", "accept error"),
                       rate("goodput_proxy_upstream_connect_errors_total", "upstream connect error"),
                       rate("goodput_proxy_informational_dropped_total", "1xx dropped"),

@@ -3,6 +3,7 @@
 //! It runs on a thread and runtime of its own and answers from snapshots, so that busy streams cannot delay a probe, nor a scrape
 //! a stream. Connections, scrapes and the time a peer may take are bounded (see the constants of `server` and `scrape`).
 
+mod auth;
 mod routes;
 mod scrape;
 mod server;
@@ -17,7 +18,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::aggregate::Snapshot;
 use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::PhaseWatch;
+use crate::mounted::Mounted;
 
+pub use auth::Token;
 pub use server::{serve, serve_connection};
 
 /// Where the admin endpoints read what they show, and the one thing they can start.
@@ -44,6 +47,7 @@ pub struct AdminState {
     configured: Arc<RwLock<Arc<Configured>>>,
     /// For `/readyz`.
     phase: PhaseWatch,
+    auth: Option<Arc<Auth>>,
     scrapes: scrape::Slots,
 }
 
@@ -54,8 +58,15 @@ impl AdminState {
             source,
             configured: Arc::new(RwLock::new(Arc::new(configured))),
             phase,
+            auth: None,
             scrapes: scrape::Slots::default(),
         }
+    }
+
+    /// Asks for `token` from now on, for `/metrics` too when `metrics` says so; probes stay open.
+    pub fn guarded(mut self, token: Arc<Mounted<Token>>, metrics: bool) -> Self {
+        self.auth = Some(Arc::new(Auth { token, metrics }));
+        self
     }
 
     /// What a new configuration contributes to the exposition from now on.
@@ -66,6 +77,12 @@ impl AdminState {
     fn configured(&self) -> Arc<Configured> {
         Arc::clone(&self.configured.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// Who may ask for what.
+struct Auth {
+    token: Arc<Mounted<Token>>,
+    metrics: bool,
 }
 
 impl fmt::Debug for AdminState {

@@ -1,7 +1,7 @@
 //! Which path answers what.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::Full;
 
@@ -50,6 +50,15 @@ impl Endpoint {
         })
     }
 
+    /// Whether it asks for the token; `/metrics` does when `metrics` says so. The kubelet's probes can send none.
+    fn is_guarded(self, metrics: bool) -> bool {
+        match self {
+            Self::Live | Self::Ready => false,
+            Self::Metrics => metrics,
+            _ => true,
+        }
+    }
+
     /// Draining changes something, so asking for its head alone is not allowed; a GET is, since a `preStop` hook can send no other.
     fn methods(self) -> &'static str {
         if matches!(self, Self::Drain) {
@@ -65,6 +74,20 @@ pub(super) async fn answer<B>(request: &Request<B>, state: &AdminState) -> Reply
     let Some(endpoint) = Endpoint::of(request.uri().path()) else {
         return reply(StatusCode::NOT_FOUND, TEXT, "no such endpoint; / lists them\n");
     };
+    if let Some(auth) = &state.auth
+        && endpoint.is_guarded(auth.metrics)
+        && !auth.token.get().is_in(request.headers())
+    {
+        let mut reply = reply(
+            StatusCode::UNAUTHORIZED,
+            TEXT,
+            "send the token of admin_auth.token_file as `Authorization: Bearer ...`\n",
+        );
+        reply
+            .headers_mut()
+            .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        return reply;
+    }
     if !allowed(endpoint.methods(), request.method()) {
         let mut reply = reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "method not allowed here\n");
         reply

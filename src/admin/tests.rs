@@ -302,3 +302,41 @@ async fn past_the_connection_cap_a_connection_waits_until_another_ends() {
     late.read_exact(&mut first).await.expect("a reply");
     assert_eq!(&first, b"HTTP/1.1 200");
 }
+
+#[tokio::test(start_paused = true)]
+async fn with_a_token_only_probes_are_open_and_metrics_where_configured() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, "secret-of-sixteen\n").unwrap();
+    for metrics in [true, false] {
+        let mut admin = Admin::new();
+        admin.lifecycle.advance(Phase::Ready);
+        let token = Arc::new(Token::mounted(&path).unwrap());
+        admin.state = admin.state.clone().guarded(token, metrics);
+        let of = async |path: &str, headers: &str| status(&admin.ask("GET", path, headers).await.0);
+        assert_eq!(
+            (of("/livez", "").await, of("/readyz", "").await, of("/nope", "").await),
+            (200, 200, 404)
+        );
+        assert_eq!(of("/metrics", "").await, if metrics { 401 } else { 200 });
+        for wrong in [
+            "",
+            "authorization: Bearer\r\n",
+            "authorization: Bearer secret-of-sixteeN\r\n",
+            "authorization: Bearer secret-of-sixteen2\r\n",
+            "authorization: Basic secret-of-sixteen\r\n",
+            "authorization: secret-of-sixteen\r\n",
+            "authorization: Bearer secret-of-sixteen\r\nauthorization: Bearer secret-of-sixteen\r\n",
+        ] {
+            for path in ["/drain", "/config", "/requests", "/"] {
+                assert_eq!(of(path, wrong).await, 401, "{path} {wrong:?}");
+            }
+        }
+        assert_eq!(admin.double.drains.load(SeqCst), 0);
+        let (head, _) = admin.ask("GET", "/config", "").await;
+        assert!(head.contains("www-authenticate: bearer\r\n"), "{head}");
+        for right in ["Bearer secret-of-sixteen", "bearer  secret-of-sixteen"] {
+            assert_eq!(of("/config", &format!("authorization: {right}\r\n")).await, 200, "{right}");
+        }
+    }
+}

@@ -2,11 +2,16 @@
 
 use std::process::ExitCode;
 
-use super::say;
+use super::{USAGE, report, say};
 use crate::config::Config;
+use crate::material::Material;
 
 #[expect(clippy::needless_pass_by_value, reason = "every command takes the configuration over")]
 pub(super) fn run(config: Config) -> ExitCode {
+    if let Err(problems) = Material::load(&config) {
+        report(&problems);
+        return ExitCode::from(USAGE);
+    }
     say(summary(&config));
     ExitCode::SUCCESS
 }
@@ -27,7 +32,7 @@ fn summary(config: &Config) -> String {
     } else {
         format!("SLOs: {}", judged.join(", "))
     };
-    let (listen, admin, upstream) = (config.listen, config.admin, &config.upstream.target);
+    let (listen, admin, upstream) = (config.listen, config.admin, config.upstream.url());
     format!(
         "OK: {listen} -> {upstream}, admin {admin}; {} routes; {slos}",
         config.routes.len()

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{USAGE, complain};
+use super::{USAGE, complain, report};
 use crate::app::{App, AppError};
 use crate::config::Config;
 use crate::lifecycle::{Exit, Shutdown, signal};
@@ -25,6 +25,10 @@ pub(super) fn run(config: Config, mut origin: Origin) -> ExitCode {
     match serve(config, origin) {
         Ok(Exit::Clean | Exit::Deadline(_)) => ExitCode::SUCCESS,
         Ok(Exit::Interrupted(_)) => ExitCode::from(INTERRUPTED),
+        Err(AppError::Files(problems)) => {
+            report(&problems);
+            ExitCode::from(USAGE)
+        }
         Err(error) => {
             complain(error);
             ExitCode::FAILURE

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::check::SECRET_HEADERS;
 use super::units::{show_duration, show_range, show_size};
-use super::{Config, LogFormat, Protocol, Reading, Route, Target};
+use super::{CertFiles, Config, LogFormat, Protocol, Reading, Route, Target, Upstream};
 use crate::measure::{Bound, Match, Policy, Slo, Undefined};
+use std::path::PathBuf;
 use std::time::Duration;
 
 impl Config {
@@ -17,9 +18,19 @@ impl Config {
         json!({
             "listen": self.listen.to_string(),
             "admin": self.admin.to_string(),
+            "tls": {
+                "cert": file(self.tls.as_ref().map(|tls| &tls.own.cert)),
+                "key": file(self.tls.as_ref().map(|tls| &tls.own.key)),
+                "client_ca": file(self.tls.as_ref().and_then(|tls| tls.client_ca.as_ref())),
+            },
+            "admin_auth": {
+                "token_file": file(self.admin_auth.token_file.as_ref()),
+                "metrics": self.admin_auth.metrics,
+            },
             "workers": self.workers,
             "upstream": {
-                "url": up.target.to_string(),
+                "url": up.url(),
+                "tls": upstream_tls(up),
                 "protocol": match up.protocol { Protocol::Http1 => "http1", Protocol::H2c => "h2c" },
                 "connect_timeout": show_duration(up.connect_timeout),
                 "pool_idle_timeout": show_duration(up.pool_idle_timeout),
@@ -61,6 +72,33 @@ impl Config {
             "requests_kept": self.requests_kept,
         })
     }
+}
+
+impl Upstream {
+    /// Its address as written in the file.
+    pub fn url(&self) -> String {
+        let url = self.target.to_string();
+        match (&self.tls, url.strip_prefix("http://")) {
+            (Some(_), Some(authority)) => format!("https://{authority}"),
+            _ => url,
+        }
+    }
+}
+
+fn upstream_tls(up: &Upstream) -> Value {
+    let own = up.tls.as_ref().and_then(|tls| tls.own.as_ref());
+    let part = |of: fn(&CertFiles) -> &PathBuf| file(own.map(of));
+    json!({
+        "ca": file(up.tls.as_ref().and_then(|tls| tls.ca.as_ref())),
+        "cert": part(|own| &own.cert),
+        "key": part(|own| &own.key),
+        "server_name": up.tls.as_ref().map_or("", |tls| &tls.server_name),
+    })
+}
+
+/// A file's path, as in the configuration: empty where there is none.
+fn file(path: Option<&PathBuf>) -> String {
+    path.map_or_else(String::new, |path| path.display().to_string())
 }
 
 impl std::fmt::Display for Target {

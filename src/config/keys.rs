@@ -25,6 +25,23 @@ const KEYS: &[Key] = &[
         "address of metrics and probes; never the traffic port",
     ),
     key(
+        "tls.cert",
+        "",
+        "TLS on the traffic port: file of the certificate chain (PEM), the proxy's own first; empty: clear text",
+    ),
+    key("tls.key", "", "file of its private key (PEM)"),
+    key(
+        "tls.client_ca",
+        "",
+        "file of CA certificates (PEM): every client must then show a certificate of one of them (mTLS)",
+    ),
+    key(
+        "admin_auth.token_file",
+        "",
+        "file of a bearer token that the admin port then asks for, probes excepted; empty: open to all who reach it",
+    ),
+    key("admin_auth.metrics", "true", "whether `/metrics` asks for the token too"),
+    key(
         "workers",
         "auto",
         "worker threads of the traffic port; `auto`: one per core, at most 4",
@@ -42,12 +59,28 @@ const KEYS: &[Key] = &[
     key(
         "upstream.url",
         "http://127.0.0.1:8000",
-        "the model server: `http://host:port` or `unix:/path`",
+        "the model server: `http://host:port`, `https://host:port` or `unix:/path`",
     ),
     key(
         "upstream.protocol",
         "http1",
         "`http1`, or `h2c` (HTTP/2 in clear text, prior knowledge)",
+    ),
+    key(
+        "upstream.tls.ca",
+        "",
+        "file of CA certificates (PEM) that an `https://` server's must come from; empty: the system's",
+    ),
+    key(
+        "upstream.tls.cert",
+        "",
+        "file of the certificate chain (PEM) that the proxy shows to an `https://` server (mTLS)",
+    ),
+    key("upstream.tls.key", "", "file of its private key (PEM)"),
+    key(
+        "upstream.tls.server_name",
+        "",
+        "name that the server's certificate must have; empty: the host of `upstream.url`",
     ),
     key(
         "upstream.connect_timeout",

@@ -11,6 +11,7 @@ mod raw;
 mod section;
 mod slo_spec;
 mod target;
+mod tls;
 mod units;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use builtin::OTHER;
 pub use keys::{Key, keys, reference};
 pub use problem::Problem;
 pub use raw::{File, Flag, Sources, Syntax};
+pub use tls::{AdminAuth, CertFiles, ClientTls, ServerTls};
 
 /// Everything `run` needs.
 #[derive(Clone, Debug)]
@@ -33,6 +35,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Address of metrics and probes.
     pub admin: SocketAddr,
+    /// TLS on the traffic port.
+    pub tls: Option<ServerTls>,
+    /// Who may use the admin port.
+    pub admin_auth: AdminAuth,
     /// Worker threads of the traffic runtime; 1 runs it on the calling thread.
     pub workers: usize,
     /// The model server.
@@ -114,6 +120,8 @@ pub enum Protocol {
 pub struct Upstream {
     /// Address.
     pub target: Target,
+    /// TLS, for an `https://` address.
+    pub tls: Option<ClientTls>,
     /// Protocol.
     pub protocol: Protocol,
     /// Time limit of one connection attempt over all addresses.

@@ -8,27 +8,25 @@ use super::problem::Wrong;
 /// Longest path of a Unix socket on Linux, bytes.
 const MAX_SOCKET_PATH: usize = 107;
 
-/// `http://host:port`, `http://[::1]:port` or `unix:/path`.
-pub(super) fn parse(url: &str) -> Result<Target, Wrong> {
+/// `http://host:port`, `https://host:port`, `http://[::1]:port` or `unix:/path`, and whether it asks for TLS.
+pub(super) fn parse(url: &str) -> Result<(Target, bool), Wrong> {
     let url = url.trim();
     if let Some(path) = url.strip_prefix("unix:") {
         let path = path.strip_prefix("//").unwrap_or(path);
         return match path.len() {
-            2..=MAX_SOCKET_PATH if path.starts_with('/') => Ok(Target::Unix(PathBuf::from(path))),
+            2..=MAX_SOCKET_PATH if path.starts_with('/') => Ok((Target::Unix(PathBuf::from(path)), false)),
             _ => Err(Wrong::new(
                 "is not the path of a Unix socket",
                 "write `unix:/run/server.sock`, at most 107 bytes of path",
             )),
         };
     }
-    if url.starts_with("https://") {
-        return Err(Wrong::new(
-            "TLS to the model server is not supported yet",
-            "write an `http://` address on a trusted network",
-        ));
-    }
-    let right = "write `http://host:port` or `unix:/path`";
-    let Some(rest) = url.strip_prefix("http://") else {
+    let right = "write `http://host:port`, `https://host:port` or `unix:/path`";
+    let (scheme, default_port, rest) = if let Some(rest) = url.strip_prefix("http://") {
+        ("http", 80, rest)
+    } else if let Some(rest) = url.strip_prefix("https://") {
+        ("https", 443, rest)
+    } else {
         return Err(Wrong::new("is not a URL of a model server", right));
     };
     let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -41,18 +39,19 @@ pub(super) fn parse(url: &str) -> Result<Target, Wrong> {
     if !matches!(path, "" | "/") {
         return Err(Wrong::new(
             "has a path, and paths go through as the client sent them",
-            format!("write `http://{authority}`"),
+            format!("write `{scheme}://{authority}`"),
         ));
     }
-    let (host, port) = split_port(authority).ok_or_else(|| Wrong::new("is not a host with a port", right))?;
-    Ok(Target::Tcp {
+    let (host, port) = split_port(authority, default_port).ok_or_else(|| Wrong::new("is not a host with a port", right))?;
+    let target = Target::Tcp {
         host: host.to_owned(),
         port,
-    })
+    };
+    Ok((target, scheme == "https"))
 }
 
-/// Host (IPv6 without its brackets) and port (80 where none is given).
-fn split_port(authority: &str) -> Option<(&str, u16)> {
+/// Host (IPv6 without its brackets) and port (`default` where none is given).
+fn split_port(authority: &str, default: u16) -> Option<(&str, u16)> {
     let (host, port) = if let Some(bracketed) = authority.strip_prefix('[') {
         let (host, rest) = bracketed.split_once(']')?;
         host.parse::<std::net::Ipv6Addr>().ok()?;
@@ -70,7 +69,7 @@ fn split_port(authority: &str) -> Option<(&str, u16)> {
         (fit.then_some(host)?, port)
     };
     let port = match port {
-        None => 80,
+        None => default,
         Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok().filter(|port| *port != 0)?,
         Some(_) => return None,
     };
@@ -89,25 +88,30 @@ mod tests {
             ("http://localhost", "localhost", 80),
             ("http://[::1]:30000", "::1", 30000),
             ("http://[::1]", "::1", 80),
+            ("https://vllm", "vllm", 443),
+            ("https://vllm:8443", "vllm", 8443),
         ] {
             assert_eq!(
                 parse(url),
-                Ok(Target::Tcp {
-                    host: host.to_owned(),
-                    port
-                }),
+                Ok((
+                    Target::Tcp {
+                        host: host.to_owned(),
+                        port
+                    },
+                    url.starts_with("https")
+                )),
                 "{url}"
             );
         }
         for url in ["unix:/run/s.sock", "unix:///run/s.sock"] {
-            assert_eq!(parse(url), Ok(Target::Unix("/run/s.sock".into())), "{url}");
+            assert_eq!(parse(url), Ok((Target::Unix("/run/s.sock".into()), false)), "{url}");
         }
     }
 
     #[test]
     fn what_is_no_address_says_why() {
         for (url, what) in [
-            ("https://host", "TLS to the model server is not supported yet"),
+            ("https://", "is not a host with a port"),
             ("host:8000", "is not a URL of a model server"),
             ("tcp://10.0.0.1:80", "is not a URL of a model server"),
             ("http://", "is not a host with a port"),

@@ -13,6 +13,8 @@ pub struct ProxyStats {
     pub connections: u64,
     /// Failed accepts.
     pub accept_errors: u64,
+    /// TLS handshakes with clients that failed or took too long.
+    pub tls_handshake_errors: u64,
     /// Connections closed since a head did not arrive in time.
     pub header_timeouts: u64,
     /// Heads that are not HTTP, or ambiguous in their framing.
@@ -43,11 +45,12 @@ pub struct ProxyStats {
 
 impl ProxyStats {
     /// Family, value of its only label if it has one, and number.
-    pub(super) fn numbers(&self) -> [(&'static str, Option<&'static str>, u64); 14] {
+    pub(super) fn numbers(&self) -> [(&'static str, Option<&'static str>, u64); 15] {
         [
             ("goodput_proxy_open_connections", None, self.connections_open),
             ("goodput_proxy_connections_total", None, self.connections),
             ("goodput_proxy_accept_errors_total", None, self.accept_errors),
+            ("goodput_proxy_tls_handshake_errors_total", None, self.tls_handshake_errors),
             ("goodput_proxy_header_timeouts_total", None, self.header_timeouts),
             ("goodput_proxy_refused_heads_total", Some("malformed"), self.heads_malformed),
             ("goodput_proxy_refused_heads_total", Some("too_large"), self.heads_too_large),

@@ -6,15 +6,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustls::ServerConfig;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::connection::serve_connection;
+use super::connection::{serve_connection, serve_tls_connection};
 use super::{Proxy, tcp};
 use crate::clock;
 use crate::lifecycle::Phase;
 use crate::measure::Stamp;
+use crate::mounted::Mounted;
 
 /// Wait after a failed accept: it begins with this and doubles up to the most.
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
@@ -23,8 +25,8 @@ const BACKOFF_MOST: Duration = Duration::from_secs(1);
 /// At most one log line of one kind in this time, ns.
 const LOG_EVERY_NS: u64 = 10_000_000_000;
 
-/// Accepts until the phase is [`Phase::Closing`]; the listener is closed when this returns, connections live on.
-pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
+/// Accepts, with TLS where there are `settings` for it, until the phase is [`Phase::Closing`]; the listener is closed when this returns, connections live on.
+pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>, settings: Option<Arc<Mounted<ServerConfig>>>) {
     let slots = Arc::new(Semaphore::new(proxy.limits.max_connections.min(Semaphore::MAX_PERMITS)));
     let mut phase = proxy.phase.clone();
     let mut errors = ErrorLog::default();
@@ -47,8 +49,12 @@ pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>) {
                     proxy.counters.connections.add();
                     tcp::set_up(&stream);
                     let proxy = Arc::clone(&proxy);
+                    let settings = settings.as_ref().map(|mounted| mounted.get());
                     tokio::spawn(async move {
-                        serve_connection(stream, proxy).await;
+                        match settings {
+                            Some(settings) => serve_tls_connection(stream, settings, proxy).await,
+                            None => serve_connection(stream, proxy).await,
+                        }
                         drop(slot);
                     });
                 }

@@ -23,6 +23,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 use tower::Service as _;
 
 use super::Proxy;
@@ -56,6 +57,9 @@ const LINGER: Duration = Duration::from_secs(2);
 
 /// A client's transport.
 pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    /// Whether a written byte is sent without a flush, which the relay never does.
+    const UNBUFFERED: bool = true;
+
     /// Makes the coming close a reset, where there is such a thing: an HTTP/1.0 client takes a clean close as the end of a body.
     fn reset_on_close(&self) {}
 }
@@ -67,6 +71,14 @@ impl ClientStream for TcpStream {
 }
 
 impl ClientStream for tokio::io::DuplexStream {}
+
+impl<I: ClientStream> ClientStream for tokio_rustls::server::TlsStream<I> {
+    const UNBUFFERED: bool = false;
+
+    fn reset_on_close(&self) {
+        self.get_ref().0.reset_on_close();
+    }
+}
 
 /// hyper's servers, set up once.
 #[derive(Clone, Debug)]
@@ -126,7 +138,7 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
     };
     match sniffed {
         Ok(Sniffed::Http1(prefix)) => {
-            let (io, prefix) = match &proxy.relay {
+            let (io, prefix) = match proxy.relay.as_ref().filter(|_| I::UNBUFFERED) {
                 Some(relay) => match relayed(relay, io, prefix, &proxy).await {
                     Some(left) => left,
                     None => return,
@@ -138,6 +150,29 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
         Ok(Sniffed::Http2(prefix)) => http2(io, prefix, &proxy).await,
         Ok(Sniffed::Nothing) => {}
         Err(error) => tracing::debug!(%error, "client connection failed before its first byte"),
+    }
+}
+
+/// As [`serve_connection`], after a TLS handshake, which has the time that a request's head has.
+pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::ServerConfig>, proxy: Arc<Proxy>) {
+    let mut phase = proxy.phase.clone();
+    let handshake = timeout(proxy.limits.header_timeout, TlsAcceptor::from(settings).accept(io));
+    let done = tokio::select! {
+        biased;
+        done = handshake => done,
+        // Nothing was asked for yet, so nothing is lost.
+        () = phase.reached(Phase::Closing) => return,
+    };
+    match done {
+        Ok(Ok(io)) => serve_connection(io, proxy).await,
+        Ok(Err(error)) => {
+            proxy.counters.tls_handshake_errors.add();
+            tracing::debug!(%error, "TLS handshake with a client failed");
+        }
+        Err(_) => {
+            proxy.counters.tls_handshake_errors.add();
+            tracing::debug!("TLS handshake with a client took longer than limits.header_timeout");
+        }
     }
 }
 

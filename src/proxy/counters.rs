@@ -52,6 +52,8 @@ pub struct Counters {
     pub connections: Counter,
     /// `accept` failed (out of file descriptors and the like).
     pub accept_errors: Counter,
+    /// TLS handshakes that failed or took too long.
+    pub tls_handshake_errors: Counter,
     /// Connections whose head did not come within `limits.header_timeout` of its first byte.
     pub header_timeouts: Counter,
     /// Heads over `limits.max_header_bytes` or `limits.max_headers`: answered 431.
@@ -80,6 +82,7 @@ impl Default for Counters {
         Self {
             connections: Counter::default(),
             accept_errors: Counter::default(),
+            tls_handshake_errors: Counter::default(),
             header_timeouts: Counter::default(),
             heads_too_large: Counter::default(),
             heads_malformed: Counter::default(),

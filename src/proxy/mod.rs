@@ -40,7 +40,7 @@ use crate::lifecycle::{PhaseWatch, UnderWay};
 use crate::observe::Observer;
 
 pub use self::accept::accept;
-pub use self::connection::{ClientStream, serve_connection};
+pub use self::connection::{ClientStream, serve_connection, serve_tls_connection};
 
 /// What all client connections share.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! A new configuration while the proxy runs: on SIGHUP, and when the file's content changes.
+//! A new configuration while the proxy runs: on SIGHUP, and when the file's content changes; certificates and tokens likewise.
 //!
 //! A mounted ConfigMap is swapped by symlink, so the file is read through its name every [`POLL_EVERY`] and compared by content; a
 //! change counts once two reads agree, since an editor may be in the middle of writing. Environment and flags stand above the file
@@ -10,7 +10,7 @@
 mod fixed;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::config::{Config, File, Sources};
 use crate::expose::ProxyStats;
+use crate::mounted::{Refresh, Settling};
 use crate::observe::Observer;
 use crate::telemetry::Level;
 
@@ -55,8 +56,12 @@ pub(crate) struct Current {
     config: RwLock<Arc<Config>>,
     taken: AtomicU64,
     refused: AtomicU64,
-    last_refused: AtomicBool,
+    /// One bit per file or group of files whose last change was refused: the configuration's is the first.
+    at_odds: AtomicU64,
 }
+
+/// The bit of the configuration file.
+const CONFIG: u64 = 1;
 
 impl Current {
     pub(crate) fn new(config: Config) -> Self {
@@ -64,7 +69,7 @@ impl Current {
             config: RwLock::new(Arc::new(config)),
             taken: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            last_refused: AtomicBool::new(false),
+            at_odds: AtomicU64::new(0),
         }
     }
 
@@ -76,19 +81,22 @@ impl Current {
     pub(crate) fn add_to(&self, stats: &mut ProxyStats) {
         stats.reloads_taken = self.taken.load(Relaxed);
         stats.reloads_refused = self.refused.load(Relaxed);
-        stats.last_reload_refused = self.last_refused.load(Relaxed);
+        stats.last_reload_refused = self.at_odds.load(Relaxed) != 0;
     }
 
     fn set(&self, config: Config) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
+    }
+
+    fn count_taken(&self, of: u64) {
         self.taken.fetch_add(1, Relaxed);
-        self.last_refused.store(false, Relaxed);
+        self.at_odds.fetch_and(!of, Relaxed);
     }
 
     /// Logs why a reload was refused, and counts it.
-    fn refuse(&self, problems: &[String]) {
+    fn refuse(&self, of: u64, problems: &[String]) {
         self.refused.fetch_add(1, Relaxed);
-        self.last_refused.store(true, Relaxed);
+        self.at_odds.fetch_or(of, Relaxed);
         for problem in problems {
             tracing::error!(problem, "configuration not reloaded");
         }
@@ -104,6 +112,8 @@ pub(crate) struct Reloader {
     pub(crate) origin: Origin,
     pub(crate) current: Arc<Current>,
     pub(crate) observer: Arc<Observer>,
+    /// Certificates and the like, looked at as often.
+    pub(crate) mounted: Vec<Arc<dyn Refresh>>,
     /// Told of every configuration that came into force.
     pub(crate) taken: Box<dyn Fn(&Config) + Send>,
 }
@@ -114,10 +124,7 @@ impl Reloader {
         let hangup = self.origin.hangup.clone();
         let mut polls = interval(POLL_EVERY);
         polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut watched = Watched {
-            tried: self.origin.sources.file.as_ref().map(|file| file.text.clone()),
-            ..Watched::default()
-        };
+        let mut settling = Settling::new(self.origin.sources.file.as_ref().map_or("", |file| file.text.as_str()));
         loop {
             let asked = tokio::select! {
                 _ = polls.tick() => false,
@@ -125,11 +132,11 @@ impl Reloader {
             };
             // Reading may block, and the check takes a moment: probes do not wait for it.
             let step = tokio::task::spawn_blocking(move || {
-                self.look(&mut watched, asked);
-                (self, watched)
+                self.look(&mut settling, asked);
+                (self, settling)
             });
             match step.await {
-                Ok((this, then)) => (self, watched) = (this, then),
+                Ok((this, then)) => (self, settling) = (this, then),
                 Err(error) => {
                     tracing::error!(%error, "no further reloads: the last one failed; restart the proxy to change its configuration");
                     return;
@@ -138,7 +145,25 @@ impl Reloader {
         }
     }
 
-    fn look(&self, watched: &mut Watched, asked: bool) {
+    fn look(&self, settling: &mut Settling, asked: bool) {
+        for (i, mounted) in self.mounted.iter().enumerate() {
+            let of = CONFIG << (i + 1);
+            match mounted.refresh(asked) {
+                None => {}
+                Some(Ok(())) => {
+                    self.current.count_taken(of);
+                    tracing::info!("certificate or token files reloaded; new connections use them");
+                }
+                Some(Err(problems)) => {
+                    let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+                    self.current.refuse(of, &problems);
+                }
+            }
+        }
+        self.look_at_file(settling, asked);
+    }
+
+    fn look_at_file(&self, settling: &mut Settling, asked: bool) {
         let Some(path) = &self.origin.path else {
             if asked {
                 tracing::info!("SIGHUP: there is no configuration file (--config), so nothing to reload");
@@ -146,12 +171,16 @@ impl Reloader {
             return;
         };
         let read = File::read(path).map_err(|problem| problem.to_string());
-        if !watched.is_due(&read, asked) {
+        let seen = read.as_ref().map(|file| file.text.as_str()).map_err(Clone::clone);
+        if !settling.is_due(&seen, asked) && !asked {
             return;
         }
         match read.map_err(|problem| vec![problem]).and_then(|file| self.take(file)) {
-            Ok(()) => tracing::info!(file = %path.display(), "configuration reloaded"),
-            Err(problems) => self.current.refuse(&problems),
+            Ok(()) => {
+                self.current.count_taken(CONFIG);
+                tracing::info!(file = %path.display(), "configuration reloaded");
+            }
+            Err(problems) => self.current.refuse(CONFIG, &problems),
         }
     }
 
@@ -181,48 +210,3 @@ impl Reloader {
         Ok(())
     }
 }
-
-/// What is known of the file.
-#[derive(Debug, Default)]
-struct Watched {
-    /// The content last tried; none: what was there could not be read.
-    tried: Option<String>,
-    /// A content seen once.
-    fresh: Option<String>,
-    /// Why it could not be read, once that was reported.
-    unreadable: Option<String>,
-}
-
-impl Watched {
-    /// Whether this reading is to be acted upon: because somebody asked, or because it says something new for the second time. A
-    /// failure to read is new once.
-    fn is_due(&mut self, read: &Result<File, String>, asked: bool) -> bool {
-        match read {
-            Err(why) => {
-                let new = self.unreadable.as_ref() != Some(why);
-                *self = Self {
-                    unreadable: Some(why.clone()),
-                    ..Self::default()
-                };
-                asked || new
-            }
-            Ok(file) => {
-                self.unreadable = None;
-                let text = &file.text;
-                let changed = self.tried.as_ref() != Some(text);
-                if asked || (changed && self.fresh.as_ref() == Some(text)) {
-                    *self = Self {
-                        tried: Some(text.clone()),
-                        ..Self::default()
-                    };
-                    return true;
-                }
-                self.fresh = changed.then(|| text.clone());
-                false
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests;

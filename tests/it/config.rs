@@ -195,9 +195,12 @@ fn the_built_in_defaults_are_what_the_interface_says() {
         json!({
             "listen": "0.0.0.0:8080",
             "admin": "0.0.0.0:9464",
+            "tls": { "cert": "", "key": "", "client_ca": "" },
+            "admin_auth": { "token_file": "", "metrics": true },
             "workers": "auto",
             "upstream": {
                 "url": "http://127.0.0.1:8000",
+                "tls": { "ca": "", "cert": "", "key": "", "server_name": "" },
                 "protocol": "http1",
                 "connect_timeout": "5s",
                 "pool_idle_timeout": "4s",

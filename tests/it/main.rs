@@ -21,3 +21,4 @@ mod readme;
 mod reload;
 mod rig;
 mod timing;
+mod tls;

@@ -13,7 +13,7 @@ use super::leaf::Leaf;
 use super::problem::{Problem, Wrong, suggestion};
 use super::section::{Reader, Section};
 use super::units::show_duration;
-use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Target, Upstream, Window, target};
+use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Target, Upstream, Window, target, tls};
 use crate::measure::profile::PROFILES;
 
 /// Most worker threads that `auto` takes: the proxy runs beside the model server and should leave it the machine.
@@ -51,6 +51,8 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let root = cx.root(tree);
     let listen = cx.get(&root, "listen", Leaf::address);
     let admin = cx.get(&root, "admin", Leaf::address);
+    let server_tls = tls::server(cx, &root);
+    let admin_auth = tls::admin_auth(cx, &root);
     let workers = cx.get(&root, "workers", workers);
     let upstream = upstream(cx, &root);
     let half_close = cx.get(&root, "half_close", Leaf::boolean);
@@ -90,6 +92,8 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     Ok(Config {
         listen,
         admin,
+        tls: server_tls,
+        admin_auth,
         workers,
         upstream,
         routes,
@@ -124,10 +128,20 @@ fn workers(leaf: &Leaf) -> Result<usize, Wrong> {
 
 fn upstream(cx: &mut Reader, root: &Section<'_>) -> Upstream {
     let s = cx.section(root, "upstream");
-    let target = cx.get(&s, "url", |leaf| target::parse(leaf.text()?));
+    let (target, https) = cx.get(&s, "url", |leaf| target::parse(leaf.text()?));
+    let host = match &target {
+        Target::Tcp { host, .. } => host.as_str(),
+        Target::Unix(_) => "",
+    };
+    let tls = tls::client(cx, &s, https, host);
     let protocol = cx.get(&s, "protocol", |leaf| leaf.choice(&["http1", "h2c"]));
+    if https && protocol == 1 {
+        let wrong = Wrong::new("is clear text, and the server's address is `https://`", "write `http1`");
+        cx.problem(&s, "protocol", wrong);
+    }
     Upstream {
         target,
+        tls,
         protocol: if protocol == 0 { Protocol::Http1 } else { Protocol::H2c },
         connect_timeout: cx.get(&s, "connect_timeout", Leaf::duration),
         pool_idle_timeout: cx.get(&s, "pool_idle_timeout", Leaf::duration),

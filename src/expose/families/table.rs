@@ -289,6 +289,13 @@ pub static FAMILIES: &[FamilyDef] = &[
         "Failed accepts on the traffic port; a steady rate usually means that file descriptors ran out.",
     )),
     process(counter(
+        "goodput_proxy_tls_handshake_errors_total",
+        "",
+        &[],
+        "TLS handshakes with clients that failed or took too long; a port scanner makes some, a steady rate means clients that do not \
+         trust the certificate, or show none where tls.client_ca asks for one.",
+    )),
+    process(counter(
         "goodput_proxy_header_timeouts_total",
         "",
         &[],
@@ -336,14 +343,15 @@ pub static FAMILIES: &[FamilyDef] = &[
         "goodput_proxy_config_reloads_total",
         "",
         &["result"],
-        "Configuration reloads (SIGHUP, or a change of the file) that came into force (success) or were refused as a whole (failure).",
+        "Reloads (SIGHUP, or a change of the configuration, certificate, key or token file) that came into force (success) or were \
+         refused as a whole (failure).",
     )),
     process(gauge(
         "goodput_proxy_config_last_reload_successful",
         "",
         &[],
-        "1 when the last configuration reload came into force, or there was none; 0 when it was refused and the former configuration \
-         stays: the log names every problem.",
+        "1 while what runs is what the files say; 0 when the last change of one was refused and the former stays: the log names every \
+         problem.",
     )),
     process(gauge(
         "goodput_build_info",

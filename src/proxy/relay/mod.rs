@@ -80,7 +80,8 @@ impl Relay {
         requests: &Tracker,
         counters: &Arc<Counters>,
     ) -> Option<Self> {
-        if !config.relay || config.upstream.protocol != Protocol::Http1 || config.inject_usage {
+        // TLS keeps bytes of its own that only a flush sends, which the relay never does.
+        if !config.relay || config.upstream.protocol != Protocol::Http1 || config.upstream.tls.is_some() || config.inject_usage {
             return None;
         }
         Some(Self {

@@ -23,6 +23,7 @@ mod fail_open;
 mod forward;
 mod limits;
 mod refuse;
+mod tls;
 mod usage;
 
 use std::sync::Arc;

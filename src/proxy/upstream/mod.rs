@@ -20,6 +20,7 @@ mod limits;
 mod marks;
 mod prepare;
 mod socket;
+mod tls;
 mod upload;
 
 #[cfg(test)]
@@ -107,7 +108,7 @@ impl Upstream {
     /// The same over connections of another making.
     pub fn with_connector(config: &config::Upstream, connector: Connector) -> Self {
         let authority = match &config.target {
-            Target::Tcp { host, port: 80 } => host.clone(),
+            Target::Tcp { host, port } if *port == if config.tls.is_some() { 443 } else { 80 } => host.clone(),
             Target::Tcp { host, port } => format!("{host}:{port}"),
             Target::Unix(_) => "localhost".to_owned(),
         };

@@ -143,6 +143,7 @@ pub(super) fn stats() -> ProxyStats {
         connections_open: 2,
         connections: 11,
         accept_errors: 1,
+        tls_handshake_errors: 15,
         header_timeouts: 3,
         heads_malformed: 4,
         heads_too_large: 5,

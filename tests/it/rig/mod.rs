@@ -10,6 +10,7 @@
 mod admin;
 pub mod client;
 pub mod h2;
+pub mod program;
 pub mod script;
 pub mod upstream;
 

@@ -35,6 +35,7 @@ fn config() -> config::Upstream {
             host: "llm".to_owned(),
             port: 8000,
         },
+        tls: None,
         protocol: Protocol::Http1,
         connect_timeout: Duration::from_secs(5),
         pool_idle_timeout: Duration::from_secs(4),
