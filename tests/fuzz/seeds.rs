@@ -106,7 +106,10 @@ pub fn seeds(target: &str, repository: &Path) -> Vec<Vec<u8>> {
         "request_scan" | "splice" => cuts(texts(&REQUESTS)),
         "headers" | "relay_head" => cuts(texts(&HEADS)),
         "chunked" => cuts(texts(&CHUNKED)),
-        "config_yaml" => files(&repository.join("config"), "yaml").into_iter().map(read).collect(),
+        "config_yaml" => files(&repository.join("config"), "yaml")
+            .iter()
+            .map(|path| read(path))
+            .collect(),
         _ => panic!("no target {target}"),
     }
 }
@@ -129,7 +132,7 @@ fn replies(repository: &Path) -> Vec<Reply> {
     let mut replies = Vec::new();
     for (format, name) in (0..).zip(FORMATS) {
         for path in files(&repository.join("tests/fixtures/wire").join(name), "stream") {
-            let text = String::from_utf8(read(path)).expect("UTF-8");
+            let text = String::from_utf8(read(&path)).expect("UTF-8");
             let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
             let content_type = value("content-type: ");
             let kind = if content_type.starts_with("text/event-stream") {
@@ -190,6 +193,6 @@ fn files(folder: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-fn read(path: PathBuf) -> Vec<u8> {
-    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

@@ -158,8 +158,11 @@ pub(crate) fn chunked(data: &[u8]) {
     }
 }
 
+/// A chunk's payload and what follows the chunk, or an offence.
+type Split<'a> = Result<(&'a [u8], &'a [u8]), ()>;
+
 /// A chunk and what follows it; none while it is not whole. The last one is empty.
-fn chunk(bytes: &[u8]) -> Option<Result<(&[u8], &[u8]), ()>> {
+fn chunk(bytes: &[u8]) -> Option<Split<'_>> {
     let line_end = bytes.iter().position(|b| *b == b'\n')?;
     let Some(line) = bytes[..line_end].strip_suffix(b"\r") else {
         return Some(Err(()));
