@@ -221,7 +221,7 @@ async fn admin_side(
         Some(token) => state.guarded(Arc::clone(token), config.admin_auth.metrics),
         None => state,
     };
-    if let Some(origin) = origin {
+    let _reloads = if let Some(origin) = origin {
         let state = state.clone();
         let reloader = Reloader {
             origin,
@@ -230,8 +230,10 @@ async fn admin_side(
             mounted: parts.material.watched(),
             taken: Box::new(move |config| state.reconfigure(Configured::new(config))),
         };
-        tokio::spawn(reloader.run());
-    }
+        Some(reloader.start().map_err(AppError::Runtime)?)
+    } else {
+        None
+    };
     tokio::spawn(admin::serve(listener, state));
     tokio::spawn(tick(Arc::clone(&parts.observer)));
     let Parts {

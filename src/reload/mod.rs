@@ -11,11 +11,9 @@ mod fixed;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
-
-use tokio::sync::Notify;
-use tokio::time::{MissedTickBehavior, interval};
+use std::{io, thread};
 
 use crate::config::{Config, File, Sources};
 use crate::expose::ProxyStats;
@@ -28,12 +26,51 @@ pub const POLL_EVERY: Duration = Duration::from_secs(2);
 
 /// Asks for a reload: what SIGHUP does. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct Hangup(Arc<Notify>);
+pub struct Hangup(Arc<(Mutex<Wish>, Condvar)>);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wish {
+    #[default]
+    Nothing,
+    Reload,
+    /// No more reloads.
+    End,
+}
 
 impl Hangup {
     /// Asks for one; several at once are one.
     pub fn ask(&self) {
-        self.0.notify_one();
+        self.wish(Wish::Reload);
+    }
+
+    fn wish(&self, wish: Wish) {
+        let mut now = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if *now != Wish::End {
+            *now = wish;
+        }
+        self.0.1.notify_one();
+    }
+
+    /// The next wish, or none within `patience`.
+    fn wait(&self, patience: Duration) -> Wish {
+        let now = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.0.1.wait_timeout_while(now, patience, |wish| *wish == Wish::Nothing);
+        let (mut now, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        if *now == Wish::End {
+            Wish::End
+        } else {
+            std::mem::take(&mut *now)
+        }
+    }
+}
+
+/// Reloads end with it.
+#[derive(Debug)]
+pub(crate) struct Running(Hangup);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.wish(Wish::End);
     }
 }
 
@@ -119,30 +156,23 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Runs for the life of the process.
-    pub(crate) async fn run(mut self) {
-        let hangup = self.origin.hangup.clone();
-        let mut polls = interval(POLL_EVERY);
-        polls.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut settling = Settling::new(self.origin.sources.file.as_ref().map_or("", |file| file.text.as_str()));
-        loop {
-            let asked = tokio::select! {
-                _ = polls.tick() => false,
-                () = hangup.0.notified() => true,
-            };
-            // Reading may block, and the check takes a moment: probes do not wait for it.
-            let step = tokio::task::spawn_blocking(move || {
-                self.look(&mut settling, asked);
-                (self, settling)
-            });
-            match step.await {
-                Ok((this, then)) => (self, settling) = (this, then),
-                Err(error) => {
-                    tracing::error!(%error, "no further reloads: the last one failed; restart the proxy to change its configuration");
-                    return;
+    /// Looks at the files on a thread of its own, since reading may block, until what this gives is dropped.
+    ///
+    /// # Errors
+    /// When the thread cannot be had.
+    pub(crate) fn start(self) -> io::Result<Running> {
+        let running = Running(self.origin.hangup.clone());
+        let work = move || {
+            let mut settling = Settling::new(self.origin.sources.file.as_ref().map_or("", |file| file.text.as_str()));
+            loop {
+                match self.origin.hangup.wait(POLL_EVERY) {
+                    Wish::End => return,
+                    wish => self.look(&mut settling, wish == Wish::Reload),
                 }
             }
-        }
+        };
+        thread::Builder::new().name("reload".to_owned()).spawn(work)?;
+        Ok(running)
     }
 
     fn look(&self, settling: &mut Settling, asked: bool) {

@@ -131,7 +131,7 @@ async fn exchange(
     let times = if plan.fault == Fault::Pipelined { 3 } else { 1 };
     tally.heads.fetch_add(times, Relaxed);
     if let Err(error) = stream.write_all(&request.repeat(times as usize)).await {
-        if plan.fault.is_harmless() && plan.fault != Fault::BigUpload && upstream.epoch() == epoch && epoch % 2 == 0 {
+        if plan.fault.is_harmless() && plan.fault != Fault::BigUpload && upstream.epoch() == epoch && epoch.is_multiple_of(2) {
             tally.fail(format!("{plan:?}: the proxy took no request: {error}"));
         }
         return Err(error);
@@ -160,7 +160,7 @@ async fn exchange(
         } else {
             reading.await
         };
-        let undisturbed = plan.fault.is_harmless() && upstream.epoch() == epoch && epoch % 2 == 0;
+        let undisturbed = plan.fault.is_harmless() && upstream.epoch() == epoch && epoch.is_multiple_of(2);
         let reply = match read {
             Ok(Some(reply)) => reply,
             Ok(None) | Err(_) => {

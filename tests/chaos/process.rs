@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -84,7 +84,11 @@ impl Proxy {
                 .and_then(|a| a.parse().ok())
                 .expect("an address in the first log line")
         };
-        let (traffic, admin) = (address("listen"), address("admin"));
+        let (traffic, admin): (SocketAddr, SocketAddr) = (address("listen"), address("admin"));
+        // Once the admin side answers, every thread that stays is there.
+        let mut asking = std::net::TcpStream::connect(admin).expect("a bound port");
+        asking.write_all(b"GET /livez HTTP/1.0\r\n\r\n").expect("a request");
+        asking.read_to_end(&mut Vec::new()).expect("a reply");
         let log = std::thread::spawn(move || {
             let mut rest = String::new();
             let _ = log.read_to_string(&mut rest);

@@ -114,9 +114,9 @@ async fn request(stream: &mut TcpStream, read: &mut Vec<u8>) -> io::Result<Optio
         }
     }
     if chunked {
-        read.clear()
+        read.clear();
     } else {
-        drop(read.drain(..length))
+        drop(read.drain(..length));
     }
     Ok(field("x-chaos").and_then(|plan| plan.parse().ok()))
 }
@@ -165,7 +165,7 @@ async fn reply(stream: &mut TcpStream, plan: Plan) -> io::Result<bool> {
         _ => {
             stream
                 .write_all(format!("{sse}Transfer-Encoding: chunked\r\n\r\n").as_bytes())
-                .await?
+                .await?;
         }
     }
     let plain = matches!(plan.fault, Fault::Length | Fault::UntilClose);

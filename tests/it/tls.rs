@@ -1,6 +1,8 @@
 //! TLS on both sides, through the whole program: protocols, client certificates, rotation while a stream runs, and files that
 //! cannot be used.
 
+mod certs;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,91 +11,16 @@ use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::CertificateParams;
 use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 use tempfile::TempDir;
 
+use self::certs::{Ca, Own, trusting};
 use crate::rig::program::Program;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
-
-/// A certificate authority of the test's own.
-struct Ca {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-/// A certificate and its key, PEM.
-struct Own {
-    cert: String,
-    key: String,
-}
-
-impl Ca {
-    fn new() -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = parameters.self_signed(&key).unwrap();
-        Self {
-            pem: certificate.pem(),
-            issuer: Issuer::new(parameters, key),
-        }
-    }
-
-    fn issue(&self, name: &str) -> Own {
-        self.issue_as(CertificateParams::new([name.to_owned()]).unwrap())
-    }
-
-    fn issue_as(&self, parameters: CertificateParams) -> Own {
-        let key = KeyPair::generate().unwrap();
-        let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
-        Own {
-            cert: certificate.pem(),
-            key: key.serialize_pem(),
-        }
-    }
-
-    fn roots(&self) -> RootCertStore {
-        let mut roots = RootCertStore::empty();
-        roots
-            .add(CertificateDer::from_pem_slice(self.pem.as_bytes()).unwrap())
-            .unwrap();
-        roots
-    }
-}
-
-impl Own {
-    fn write(&self, folder: &Path, name: &str) {
-        fs::write(folder.join(format!("{name}.crt")), &self.cert).unwrap();
-        fs::write(folder.join(format!("{name}.key")), &self.key).unwrap();
-    }
-
-    fn parts(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
-        (
-            vec![CertificateDer::from_pem_slice(self.cert.as_bytes()).unwrap()],
-            PrivateKeyDer::from_pem_slice(self.key.as_bytes()).unwrap(),
-        )
-    }
-}
-
-/// A client's TLS settings: trusts `ca`, shows `own`.
-fn trusting(ca: &Ca, own: Option<&Own>, alpn: &[&str]) -> ClientConfig {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(ca.roots());
-    let mut config = match own.map(Own::parts) {
-        None => builder.with_no_client_auth(),
-        Some((cert, key)) => builder.with_client_auth_cert(cert, key).unwrap(),
-    };
-    config.alpn_protocols = alpn.iter().map(|p| p.as_bytes().to_vec()).collect();
-    config
-}
 
 fn connect(address: &str, config: ClientConfig) -> Tls {
     let connection = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
@@ -394,7 +321,7 @@ fn an_expired_certificate_is_warned_about_and_served() {
     let mut parameters = CertificateParams::new(["localhost".to_owned()]).unwrap();
     parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
     let mut program = serving(&ca, &clear_upstream(), false);
-    ca.issue_as(parameters).write(program.folder(), "own");
+    ca.issue_as(&parameters).write(program.folder(), "own");
     let log = program.hang_up(&["certificate or token files reloaded"]).join("");
     assert!(
         log.contains("the certificate has expired") && log.contains("tls.cert"),
