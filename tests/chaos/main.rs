@@ -1,6 +1,8 @@
-//! The long chaos run: `cargo run --release --example chaos -- [--minutes N] [--clients N] [--seed N] [--reloads]`.
+//! The long chaos run: `cargo run --release --example chaos -- [--minutes N] [--clients N] [--seed N] [--reloads]
+//! [--proxy PATH]`.
 //!
-//! Half the time over the relay, half over the full server. The proxy is this program once more, as a process of its own.
+//! Half the time over the relay, half over the full server. The proxy is this program once more, as a process of its own, or
+//! the one at PATH.
 
 #[path = "mod.rs"]
 mod chaos;
@@ -31,12 +33,10 @@ fn main() -> ExitCode {
         clients: clients as usize,
         wave: Duration::from_secs(minutes * 60) / (2 * waves as u32),
         waves,
+        calm_ms: 2000,
         reloads: arguments.iter().any(|a| a == "--reloads"),
     };
-    let program = Program {
-        path: std::env::current_exe().expect("this program has a path"),
-        arguments: vec!["proxy".to_owned()],
-    };
+    let program = Program::chosen(&arguments);
     println!("seed {seed}");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for relay in [true, false] {

@@ -18,6 +18,7 @@ fn chaos_disturbs_nobody_else_and_leaves_nothing_behind() {
         clients: 60,
         wave: Duration::from_secs(2),
         waves: 2,
+        calm_ms: 500,
         reloads: false,
     };
     let runtime = tokio::runtime::Runtime::new().unwrap();

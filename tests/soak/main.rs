@@ -1,8 +1,10 @@
-//! Many open streams for a while: `cargo run --release --example soak -- [--streams 9900] [--seconds 60] [--interval 2000]`.
+//! Many open streams for a while: `cargo run --release --example soak -- [--streams 9900] [--seconds 60] [--interval 2000]
+//! [--proxy PATH]`.
 //!
 //! Each stream gets an event every `--interval` ms and must arrive byte for byte. Prints what the proxy's process holds: idle, with
 //! all streams open, while they last, and after them; once over the relay, once over the full server. A stream takes two
-//! descriptors of a process, so the limit on open files is the limit on streams. The proxy is this program once more.
+//! descriptors of a process, so the limit on open files is the limit on streams. The proxy is this program once more,
+//! or the one at PATH.
 
 #![allow(dead_code, unreachable_pub)] // parts of the chaos run, not all of which are used here
 
@@ -58,9 +60,10 @@ fn main() -> ExitCode {
         lasting: Duration::from_secs(number("--seconds", 60)),
         interval: Duration::from_millis(number("--interval", 2000)),
     };
+    let program = Program::chosen(&arguments);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for relay in [true, false] {
-        runtime.block_on(soak(relay, size));
+        runtime.block_on(soak(relay, size, &program));
     }
     ExitCode::SUCCESS
 }
@@ -73,19 +76,15 @@ fn open_files() -> usize {
     soft.unwrap_or(1024)
 }
 
-async fn soak(relay: bool, size: Size) {
+async fn soak(relay: bool, size: Size, program: &Program) {
     let (stop, stopped) = watch::channel(false);
     let upstream = upstream(size.interval, stopped).await;
-    let program = Program {
-        path: std::env::current_exe().expect("this program has a path"),
-        arguments: vec!["proxy".to_owned()],
-    };
     let config = format!(
         "relay: {relay}\nupstream: {{ url: 'http://{upstream}', pool_idle_timeout: 1s }}\nlimits: {{ max_connections: {} }}\n\
          drain: {{ delay: off, timeout: 5s }}\n",
         size.streams + 100
     );
-    let mut proxy = Proxy::start(&program, &config);
+    let mut proxy = Proxy::start(program, &config);
     let idle = proxy.usage();
     println!("relay {relay}; idle: {idle}");
 
