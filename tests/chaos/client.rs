@@ -47,7 +47,7 @@ impl Tally {
 
 /// Works until `until`.
 pub async fn work(proxy: SocketAddr, upstream: Upstream, mut random: Random, until: Stamp, tally: Arc<Tally>) {
-    let mut kept = None;
+    let (mut kept, mut before) = (None, None);
     while clock::now() < until {
         let plan = Plan::random(&mut random);
         *tally.kinds.lock().expect("no client panicked").entry(plan.fault).or_default() += 1;
@@ -63,10 +63,10 @@ pub async fn work(proxy: SocketAddr, upstream: Upstream, mut random: Random, unt
             }
         };
         let _ = stream.set_nodelay(true);
-        match timeout(PATIENCE, exchange(&mut stream, plan, &upstream, &mut random, &tally)).await {
-            Ok(Ok(true)) => kept = Some(stream),
+        match timeout(PATIENCE, exchange(&mut stream, plan, before, &upstream, &mut random, &tally)).await {
+            Ok(Ok(true)) => (kept, before) = (Some(stream), Some(plan)),
             // The proxy closed, or we did: legal where something was disturbed, which `exchange` has judged.
-            Ok(Ok(false) | Err(_)) => {}
+            Ok(Ok(false) | Err(_)) => before = None,
             Err(_) => tally.fail(format!("stuck for {PATIENCE:?}: {plan:?}")),
         }
     }
@@ -78,10 +78,11 @@ fn head(plan: Plan, framing: &str) -> String {
     )
 }
 
-/// One exchange. Whether the connection can be used again.
+/// One exchange, on a connection that `before` went over. Whether the connection can be used again.
 async fn exchange(
     stream: &mut TcpStream,
     plan: Plan,
+    before: Option<Plan>,
     upstream: &Upstream,
     random: &mut Random,
     tally: &Tally,
@@ -165,7 +166,10 @@ async fn exchange(
             Ok(Some(reply)) => reply,
             Ok(None) | Err(_) => {
                 if undisturbed {
-                    tally.fail(format!("{plan:?}: no reply ({:?})", read.err()));
+                    tally.fail(format!(
+                        "{plan:?}: no reply ({:?}) on the connection of {before:?}",
+                        read.err()
+                    ));
                 }
                 return Ok(false);
             }

@@ -155,10 +155,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             Poll::Ready(Ok(())) => {}
         }
         if self.body_left == 0 {
-            self.sent = true;
-            let now = clock::now();
-            self.deadlines.sent(now);
-            self.request_tap.sent(now);
+            self.upload_ended();
             return (true, None);
         }
         let limit = usize::try_from(self.body_left).unwrap_or(READ_SIZE);
@@ -173,11 +170,22 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             Poll::Ready(Ok(Some((n, written)))) => {
                 self.body_left -= n as u64;
                 self.upload_broken = !written;
+                // At once: a reply that is read in this same turn must find the request sent.
+                if written && self.body_left == 0 && self.up.is_empty() {
+                    self.upload_ended();
+                }
                 (true, None)
             }
             // The request can never be completed.
             Poll::Ready(Ok(None) | Err(_)) => (true, Some(End::ClientGone)),
         }
+    }
+
+    fn upload_ended(&mut self) {
+        self.sent = true;
+        let now = clock::now();
+        self.deadlines.sent(now);
+        self.request_tap.sent(now);
     }
 
     /// Takes what there is of the reply.

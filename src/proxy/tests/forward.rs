@@ -184,6 +184,27 @@ async fn a_websocket_is_spliced_both_ways(relay: bool) {
     assert_eq!(rig.counters.upgrades.get(), 1);
 }
 
+/// The reply is there when the last of the request is read: one turn sends the one and takes the other.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_waits_for_the_last_of_the_request_leaves_the_connection_open() {
+    let mut rig = Rig::new(true);
+    let mut client = rig.client();
+    client
+        .send("POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhello")
+        .await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    assert_eq!(upstream.bytes(5).await, "hello");
+    settle().await;
+    client.send("world").await;
+    upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await;
+    client.head().await;
+    assert_eq!(client.bytes(2).await, "ok");
+    assert_eq!(upstream.bytes(5).await, "world");
+    client.send("GET /v1/y HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    assert_eq!(upstream.head().await, "GET /v1/y HTTP/1.1\r\nHost: a\r\n\r\n");
+}
+
 both_ways!(
     heads_and_bodies_pass_unchanged_and_nothing_is_added,
     absolute_form_is_forwarded_in_origin_form,
