@@ -7,6 +7,7 @@ mod chaos;
 mod cli;
 mod config;
 mod demo;
+mod dependencies;
 mod deploy;
 mod explain;
 mod exposition;
