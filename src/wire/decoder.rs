@@ -9,7 +9,7 @@ use super::{EventSink, Format, WholeFacts, ndjson};
 use crate::measure::{Degraded, Stamp};
 
 /// The reader of one reply. Its size is fixed but for the window of a compressed body; it holds no content past the last few
-/// bytes of a string that a read has cut.
+/// bytes of a string that a read has cut, and of a stream the bytes around the last event's text.
 #[derive(Debug)]
 pub struct Decoder {
     inflate: Option<Inflate>,
@@ -100,7 +100,7 @@ impl Decoder {
             }
             Body::Whole(whole) => {
                 let (scanner, reader, tables) = &mut **whole;
-                match scanner.finish(&tables.whole, &mut Visit { reader, sink }) {
+                match scanner.finish(&tables.whole, &mut Visit::new(reader, sink)) {
                     Ended::Value => Some(reader.whole()),
                     Ended::Blank => None,
                     Ended::Broken => {
@@ -123,7 +123,7 @@ impl Body {
             Self::Lines(events) => ndjson::feed(bytes, &mut Stamped { events, at, sink }),
             Self::Whole(whole) => {
                 let (scanner, reader, tables) = &mut **whole;
-                scanner.feed(&tables.whole, bytes, &mut Visit { reader, sink });
+                scanner.feed(&tables.whole, bytes, &mut Visit::new(reader, sink));
             }
             Self::Opaque => {}
         }

@@ -4,8 +4,9 @@
 //! again. Memory does not depend on it: it bounds the work spent on an event that never ends.
 
 use super::EventSink;
-use super::facts::{Reader, Tables, Visit};
+use super::facts::{Reader, Said, Tables, Visit};
 use super::format::Format;
+use super::frame::Frame;
 use super::scan::{Ended, Scanner};
 use crate::measure::{Degraded, Stamp};
 
@@ -35,6 +36,7 @@ pub(crate) struct Events {
     reader: Reader,
     marker: Marker,
     len: u64,
+    frame: Frame<Said>,
 }
 
 impl Events {
@@ -45,6 +47,7 @@ impl Events {
             reader: Reader::new(format),
             marker: Marker::Unknown,
             len: 0,
+            frame: Frame::new(Said::nothing()),
         }
     }
 
@@ -63,17 +66,39 @@ impl Events {
             (Marker::Json, _) => bytes,
             (Marker::Unknown, [b'{', ..]) => {
                 self.marker = Marker::Json;
-                bytes
+                return if before == 0 {
+                    self.first(bytes, sink);
+                } else {
+                    self.scan(bytes, sink);
+                };
             }
             _ => self.match_marker(bytes, sink),
         };
         self.scan(json, sink);
     }
 
+    /// The first piece of an event, most often all of it.
+    #[inline]
+    fn first<S: EventSink>(&mut self, json: &[u8], sink: &mut S) {
+        if let Some(said) = self.frame.recall(json) {
+            self.reader.say(said);
+            self.scanner.pass();
+            return;
+        }
+        let mut visit = Visit::new(&mut self.reader, sink);
+        self.scanner.feed(&self.tables.event, json, &mut visit);
+        if self.frame.is_learning()
+            && self.scanner.is_done()
+            && let Some(text) = visit.texts.only(json)
+        {
+            self.frame.learn(json, text, self.reader.said());
+        }
+    }
+
     #[inline]
     fn scan<S: EventSink>(&mut self, json: &[u8], sink: &mut S) {
         let reader = &mut self.reader;
-        self.scanner.feed(&self.tables.event, json, &mut Visit { reader, sink });
+        self.scanner.feed(&self.tables.event, json, &mut Visit::new(reader, sink));
     }
 
     /// Matches the marker; returns what is JSON after all.
@@ -110,7 +135,7 @@ impl Events {
         }
         let (marker, len) = (self.marker, self.len);
         let reader = &mut self.reader;
-        let ended = self.scanner.finish(&self.tables.event, &mut Visit { reader, sink });
+        let ended = self.scanner.finish(&self.tables.event, &mut Visit::new(reader, sink));
         if len > MAX_EVENT {
             // Reported when it passed the cap.
         } else if is_error {

@@ -150,6 +150,25 @@ impl Reader {
         self.timings = Counts::default();
     }
 
+    /// What the event under way says, for another with the same frame.
+    pub(crate) fn said(&self) -> Said {
+        Said {
+            facts: self.facts,
+            choice: self.choice,
+            kind: self.kind,
+            delta: self.delta,
+        }
+    }
+
+    /// The event under way says what another with the same frame said.
+    #[inline]
+    pub(crate) fn say(&mut self, said: &Said) {
+        self.facts = said.facts;
+        self.choice = said.choice;
+        self.kind = said.kind;
+        self.delta = said.delta;
+    }
+
     /// The event's JSON is through: what it said.
     pub(crate) fn event(&mut self) -> &mut EventFacts {
         if !self.has_choices {
@@ -264,10 +283,74 @@ impl Reader {
     }
 }
 
+/// What an event says as long as its frame and the channel of its text are the same: see [`super::frame`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    facts: EventFacts,
+    choice: Choice,
+    kind: Option<Kind>,
+    delta: bool,
+}
+
+impl Said {
+    pub(crate) fn nothing() -> Self {
+        Self {
+            facts: EventFacts::default(),
+            choice: Choice::default(),
+            kind: None,
+            delta: false,
+        }
+    }
+}
+
+/// The token-bearing texts of one feed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Texts {
+    /// How many.
+    count: u32,
+    /// The last one's address and length.
+    at: usize,
+    len: usize,
+    /// Something else was read that one event may say differently from the next within the same frame, or that is kept from
+    /// event to event.
+    varies: bool,
+}
+
+impl Texts {
+    #[inline]
+    fn note(&mut self, value: Scalar<'_>) {
+        self.count += 1;
+        match value {
+            Scalar::Text { text: Some(text), .. } => (self.at, self.len) = (text.as_ptr() as usize, text.len()),
+            _ => self.varies = true,
+        }
+    }
+
+    /// Where in `event` its only text lies; none when there is not just one, or it was decoded.
+    pub(crate) fn only(&self, event: &[u8]) -> Option<std::ops::Range<usize>> {
+        if self.count != 1 || self.varies {
+            return None;
+        }
+        let from = self.at.checked_sub(event.as_ptr() as usize)?;
+        (from + self.len <= event.len()).then(|| from..from + self.len)
+    }
+}
+
 /// A [`Reader`] during one feed, with the sink that wants the model's name.
 pub(crate) struct Visit<'a, S> {
-    pub(crate) reader: &'a mut Reader,
-    pub(crate) sink: &'a mut S,
+    reader: &'a mut Reader,
+    sink: &'a mut S,
+    pub(crate) texts: Texts,
+}
+
+impl<'a, S> Visit<'a, S> {
+    pub(crate) fn new(reader: &'a mut Reader, sink: &'a mut S) -> Self {
+        Self {
+            reader,
+            sink,
+            texts: Texts::default(),
+        }
+    }
 }
 
 impl<S: EventSink> Visitor<Act> for Visit<'_, S> {
@@ -278,10 +361,17 @@ impl<S: EventSink> Visitor<Act> for Visit<'_, S> {
             Act::Token(channel) => {
                 if is_text(value) {
                     reader.choice.channels[channel as usize] = true;
+                    self.texts.note(value);
                 }
             }
-            Act::Delta => reader.delta = is_text(value),
+            Act::Delta => {
+                reader.delta = is_text(value);
+                if reader.delta {
+                    self.texts.note(value);
+                }
+            }
             Act::Cumulative(channel) => {
+                self.texts.varies = true;
                 if let Scalar::Text { len, .. } = value {
                     reader.choice.cumulative = Some((len, channel));
                 }
@@ -295,8 +385,14 @@ impl<S: EventSink> Visitor<Act> for Visit<'_, S> {
             }
             Act::Error => reader.facts.error |= is_truthy(value),
             Act::Usage => reader.usage = Counts::default(),
-            Act::Count(count) => reader.usage.set(count, integer(value)),
-            Act::Timing(count) => reader.timings.set(count, integer(value)),
+            Act::Count(count) => {
+                self.texts.varies = true;
+                reader.usage.set(count, integer(value));
+            }
+            Act::Timing(count) => {
+                self.texts.varies = true;
+                reader.timings.set(count, integer(value));
+            }
             Act::Kind => {
                 let kinds = reader.format.kinds;
                 reader.kind = match value {

@@ -8,6 +8,7 @@ mod events;
 mod facts;
 mod format;
 mod formats;
+mod frame;
 pub(crate) mod fuzz;
 mod inflate;
 mod ndjson;

@@ -23,6 +23,7 @@ mod tests;
 mod text;
 mod visit;
 
+pub(crate) use self::bytes::text_end;
 use self::number::Number;
 use self::plain::{FALSE, NULL, TRUE};
 use self::text::Text;
@@ -125,6 +126,19 @@ impl Scanner {
         self.state = State::Value;
         self.node = ROOT;
         self.depth = 0;
+    }
+
+    /// The value was recognised otherwise: on to what follows it.
+    #[inline]
+    pub(crate) fn pass(&mut self) {
+        self.state = State::Done;
+        self.depth = 0;
+    }
+
+    /// Whether one value was read and nothing is open.
+    #[inline]
+    pub(crate) fn is_done(&self) -> bool {
+        self.state == State::Done
     }
 
     /// Whether the input is broken: nothing more will be read.

@@ -53,7 +53,21 @@ impl Chunked {
                 self.left -= take as u64;
                 if self.left == 0 {
                     self.state = State::DataCr;
+                    // The two line ends and the size between them, byte by byte, cost more than all else here: where they lie
+                    // whole and plain they are read at once.
+                    if bytes[at..].starts_with(b"\r\n") {
+                        at += 2;
+                        (self.state, self.seen) = (State::Size, 0);
+                    }
                 }
+                continue;
+            }
+            if self.state == State::Size
+                && self.seen == 0
+                && let Some((size, len)) = plain_size(&bytes[at..])
+            {
+                at += len;
+                (self.state, self.left) = (State::Data, size);
                 continue;
             }
             self.state = self.step(bytes[at]).ok_or(Malformed { at })?;
@@ -109,6 +123,23 @@ impl Chunked {
         self.seen += 1;
         (self.seen <= MAX_LINE).then_some(state)
     }
+}
+
+/// The size line at the start of `bytes` and its length: up to seven digits, not 0, and CRLF; none for any other.
+#[inline]
+fn plain_size(bytes: &[u8]) -> Option<(u64, usize)> {
+    let mut size = 0;
+    for (len, byte) in bytes.iter().take(8).enumerate() {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            b'A'..=b'F' => byte - b'A' + 10,
+            b'\r' if size > 0 && bytes.get(len + 1) == Some(&b'\n') => return Some((size, len + 2)),
+            _ => return None,
+        };
+        size = size << 4 | u64::from(digit);
+    }
+    None
 }
 
 #[cfg(test)]

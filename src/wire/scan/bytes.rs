@@ -33,6 +33,23 @@ pub(super) fn string_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
+/// The length of the string content that `bytes` begins with, when its closing quote follows and the scanner would take it.
+pub(crate) fn text_end(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at = string_end(bytes, at);
+        match *bytes.get(at)? {
+            b'"' => return Some(at),
+            b'\\' => match *bytes.get(at + 1)? {
+                b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => at += 2,
+                b'u' if bytes.get(at + 2..at + 6)?.iter().all(u8::is_ascii_hexdigit) => at += 6,
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
 /// The index of the first bracket, brace or quote from `at` on; else the length.
 #[inline]
 pub(super) fn bracket_or_quote(bytes: &[u8], mut at: usize) -> usize {
