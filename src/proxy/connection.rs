@@ -178,7 +178,8 @@ pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::
 
 /// Serves plain requests the short way. What is left for the full server, if anything.
 async fn relayed<I: ClientStream>(relay: &Relay, io: I, prefix: Bytes, proxy: &Arc<Proxy>) -> Option<(I, Bytes)> {
-    let (mut phase, serving) = (proxy.phase.clone(), relay.serve(io, prefix.to_vec(), proxy.phase.clone()));
+    // Moved, not copied: else the first read's buffer of 8 KiB would stay with the connection to its end.
+    let (mut phase, serving) = (proxy.phase.clone(), relay.serve(io, prefix.into(), proxy.phase.clone()));
     tokio::select! {
         biased;
         left = serving => match left {

@@ -66,6 +66,7 @@ impl<T: Copy> Frame<T> {
             return;
         }
         self.bytes.clear();
+        self.bytes.reserve(event.len() - text.len());
         self.bytes.extend_from_slice(&event[..text.start]);
         self.bytes.extend_from_slice(&event[text.end..]);
         self.split = text.start;

@@ -27,8 +27,9 @@ fn request(bytes: &[u8]) {
             head.len
         );
     }
-    let mut out = Vec::new();
-    head.write(bytes, &mut out);
+    let mut rest = bytes.to_vec();
+    let out = head.take(&mut rest, 0);
+    assert_eq!(rest, bytes[head.len..], "what follows stays");
     let lines = lines(&out);
     let names = |name: &str| {
         lines

@@ -147,15 +147,16 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
 }
 
 impl RequestHead {
-    /// Appends the head as it goes to the upstream.
-    pub(super) fn write(&self, buf: &[u8], out: &mut Vec<u8>) {
-        match &self.dropped {
-            Some(line) => {
-                out.extend_from_slice(&buf[..line.start]);
-                out.extend_from_slice(&buf[line.end..self.len]);
-            }
-            None => out.extend_from_slice(&buf[..self.len]),
+    /// Takes the head, as it goes to the upstream, and the `ready` bytes of its body behind it out of `read`, which it begins.
+    pub(super) fn take(&self, read: &mut Vec<u8>, ready: usize) -> Vec<u8> {
+        let end = self.len + ready;
+        // What came alone goes on as it lies.
+        let rest = if read.len() > end { read.split_off(end) } else { Vec::new() };
+        let mut first = std::mem::replace(read, rest);
+        if let Some(line) = &self.dropped {
+            first.drain(line.clone());
         }
+        first
     }
 }
 

@@ -84,22 +84,43 @@ impl Deadlines {
 
     /// Ready with the limit that has passed; to be asked after everything that could have moved the exchange on. Registers for the
     /// next one.
-    pub(super) fn poll(&self, timer: &mut Option<Pin<Box<Sleep>>>, client_limited: bool, cx: &mut Context<'_>) -> Poll<Limit> {
+    pub(super) fn poll(&self, timer: &mut Timer, client_limited: bool, cx: &mut Context<'_>) -> Poll<Limit> {
         let Some((when, limit)) = self.next(client_limited) else {
             return Poll::Pending;
         };
+        // Every read moves the idle limit on, and setting a timer costs more than a chunk: one that is set for an earlier moment
+        // wakes once in vain, and is set anew then.
+        if timer.is_set(when, cx) {
+            return Poll::Pending;
+        }
         let left = Duration::from_nanos(when.since(clock::now()));
-        if left.is_zero() {
+        if left.is_zero() || timer.set(when, left, cx) {
             return Poll::Ready(limit);
         }
-        let mut fresh = Box::pin(sleep(left));
-        // A timer that is already set for an earlier moment would wake too soon, one for a later moment too late: set it anew.
-        match fresh.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(limit),
-            Poll::Pending => {
-                *timer = Some(fresh);
-                Poll::Pending
-            }
+        Poll::Pending
+    }
+}
+
+/// The one timer of an exchange; costs nothing until it is set.
+#[derive(Debug, Default)]
+pub(super) struct Timer(Option<(Stamp, Pin<Box<Sleep>>)>);
+
+impl Timer {
+    /// Whether it will wake the task at `when` or before.
+    fn is_set(&mut self, when: Stamp, cx: &mut Context<'_>) -> bool {
+        match &mut self.0 {
+            Some((set, sleep)) => *set <= when && sleep.as_mut().poll(cx).is_pending(),
+            None => false,
         }
+    }
+
+    /// Sets it for `when`, which is `left` from now. Whether that has passed already.
+    fn set(&mut self, when: Stamp, left: Duration, cx: &mut Context<'_>) -> bool {
+        let (set, timer) = self.0.get_or_insert_with(|| (when, Box::pin(sleep(left))));
+        if *set != when {
+            *set = when;
+            timer.set(sleep(left));
+        }
+        timer.as_mut().poll(cx).is_ready()
     }
 }

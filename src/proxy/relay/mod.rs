@@ -203,16 +203,9 @@ impl Relay {
     {
         let tap = observed.request_tap();
         let is_head = &read[head.method.clone()] == b"HEAD";
-        let mut first = Vec::with_capacity(read.len());
-        head.write(read, &mut first);
         let ready = usize::try_from(head.length).unwrap_or(usize::MAX).min(read.len() - head.len);
-        let body = head.len..head.len + ready;
-        first.extend_from_slice(&read[body.clone()]);
-        tap.chunk(&read[body.clone()]);
-        read.drain(..body.end);
-        if read.is_empty() {
-            *read = Vec::new();
-        }
+        tap.chunk(&read[head.len..head.len + ready]);
+        let mut first = head.take(read, ready);
         let body_left = head.length - ready as u64;
 
         let close = head.close || closing;

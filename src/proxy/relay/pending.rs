@@ -9,9 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Most bytes of one read.
 pub(super) const READ_SIZE: usize = 64 * 1024;
 
-/// Empty buffers above this are given back, so that a quiet stream holds nothing.
-const KEEP_CAPACITY: usize = 1024;
-
 thread_local! {
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_SIZE].into_boxed_slice());
 }
@@ -60,12 +57,8 @@ impl Pending {
                 Poll::Pending => return Poll::Pending,
             }
         }
-        self.from = 0;
-        if self.bytes.capacity() > KEEP_CAPACITY {
-            self.bytes = Vec::new();
-        } else {
-            self.bytes.clear();
-        }
+        // Given back at once, so that a quiet stream holds nothing: after the heads, only a slow peer has it needed again.
+        (self.from, self.bytes) = (0, Vec::new());
         Poll::Ready(Ok(()))
     }
 

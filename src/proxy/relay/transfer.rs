@@ -4,14 +4,12 @@
 //! for the last bytes, so that the record exists when the client sees the end). One buffer per thread is read into; bytes stay with
 //! a stream only while its peer is slow, at most [`READ_SIZE`] of them each way, and then nothing more is read: backpressure.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::time::Sleep;
 
 use super::head::{self, BadHead, Framing};
-use super::limits::Deadlines;
+use super::limits::{Deadlines, Timer};
 use super::pending::{Pending, READ_SIZE, poll_read_with};
 use super::terms::{End, Failure, Overhead, Terms};
 use crate::clock;
@@ -40,7 +38,7 @@ pub(super) struct Transfer<'a, C> {
     pub(super) terms: Terms,
     pub(super) deadlines: Deadlines,
     overhead: Overhead<'a>,
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Timer,
     state: Reply,
     /// Bytes for the client that its socket did not take yet.
     down: Pending,
@@ -87,7 +85,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             terms,
             deadlines,
             overhead,
-            timer: None,
+            timer: Timer::default(),
             state: Reply::Head(Vec::new()),
             down: Pending::default(),
             sent: false,
