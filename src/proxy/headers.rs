@@ -20,7 +20,7 @@ const HOP_BY_HOP: [HeaderName; 5] = [
 ];
 
 /// Fields that a `Connection` nomination does not remove, besides everything beginning with `x-forwarded-` or `access-control-`.
-const NOT_NOMINABLE: [&str; 36] = [
+const NOT_NOMINABLE: [&str; 37] = [
     "accept",
     "accept-encoding",
     "accept-language",
@@ -52,6 +52,7 @@ const NOT_NOMINABLE: [&str; 36] = [
     "traceparent",
     "tracestate",
     "trailer",
+    "transfer-encoding",
     "user-agent",
     "vary",
     "www-authenticate",

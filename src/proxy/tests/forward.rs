@@ -205,11 +205,29 @@ async fn a_reply_that_waits_for_the_last_of_the_request_leaves_the_connection_op
     assert_eq!(upstream.head().await, "GET /v1/y HTTP/1.1\r\nHost: a\r\n\r\n");
 }
 
+async fn a_transfer_coding_that_connection_nominates_still_frames_the_reply(relay: bool) {
+    let mut rig = Rig::new(relay);
+    let mut client = rig.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    upstream
+        .send(
+            "HTTP/1.1 200 OK\r\nConnection: close, Transfer-Encoding\r\nTransfer-Encoding: chunked\r\n\r\n\
+             2\r\nok\r\n0\r\n\r\n",
+        )
+        .await;
+    let head = client.head().await.to_ascii_lowercase();
+    assert!(head.contains("\r\ntransfer-encoding: chunked\r\n"), "{head}");
+    assert_eq!(client.bytes(12).await, "2\r\nok\r\n0\r\n\r\n");
+}
+
 both_ways!(
     heads_and_bodies_pass_unchanged_and_nothing_is_added,
     absolute_form_is_forwarded_in_origin_form,
     an_http10_client_gets_no_chunks_and_no_early_hints,
     informational_replies_are_relayed_before_the_head,
+    a_transfer_coding_that_connection_nominates_still_frames_the_reply,
     a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed,
     what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off,
     a_client_that_leaves_frees_the_upstream_before_and_after_the_head,
