@@ -36,7 +36,7 @@ use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
 use super::counters::Counters;
 use super::pool::Pool;
-use super::upstream::{BoxIo, Connector, Limit, SendError, Upstream};
+use super::upstream::{BoxIo, SendError, Upstream};
 use crate::clock;
 use crate::config::{self, Config, Protocol};
 use crate::lifecycle::{Phase, PhaseWatch, Tracker};
@@ -46,7 +46,7 @@ use crate::observe::{Exchange, Observer, RequestTap};
 /// What all connections share.
 pub(in crate::proxy) struct Relay {
     observer: Arc<Observer>,
-    connector: Connector,
+    server: Upstream,
     pool: Arc<Pool<BoxIo>>,
     upstream: config::Upstream,
     header_timeout: Duration,
@@ -86,7 +86,7 @@ impl Relay {
         }
         Some(Self {
             observer: Arc::clone(observer),
-            connector: upstream.connector(),
+            server: upstream.clone(),
             pool: Arc::new(Pool::new(config.upstream.pool_max_idle, config.upstream.pool_idle_timeout)),
             upstream: config.upstream.clone(),
             header_timeout: config.limits.header_timeout,
@@ -302,25 +302,22 @@ impl Relay {
                 Poll::Ready(_) => {}
             }
         }
-        self.attempt(tap);
-        self.counters.upstream_connects.add();
-        let patience = self.upstream.connect_timeout;
-        let left = deadlines.total_left().unwrap_or(patience);
-        let connecting = tokio::time::timeout(patience.min(left), self.connector.connect());
+        let connecting = self.server.connect(deadlines.total_left());
         let watched = async {
             tokio::select! {
                 connected = connecting => Some(connected),
                 () = gone(client, next, body_left > 0 || self.half_close) => None,
             }
         };
-        let error = match watched.await {
-            None => return Err(Unsent::ClientGone),
-            Some(Ok(Ok(socket))) => return Ok((socket, 0)),
-            Some(Ok(Err(error))) => SendError::Unreachable(error.to_string()),
-            Some(Err(_)) if left < patience => SendError::Timeout(Limit::Total),
-            Some(Err(_)) => SendError::Unreachable(format!("no connection within {patience:?} (upstream.connect_timeout)")),
-        };
-        Err(Unsent::NoConnection(error))
+        match watched.await {
+            None => Err(Unsent::ClientGone),
+            Some(Ok(socket)) => {
+                self.attempt(tap);
+                self.counters.upstream_connects.add();
+                Ok((socket, 0))
+            }
+            Some(Err(error)) => Err(Unsent::NoConnection(error)),
+        }
     }
 }
 

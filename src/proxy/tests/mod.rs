@@ -68,6 +68,11 @@ impl Rig {
                 Ok(Box::new(near) as BoxIo)
             }
         });
+        Self::over(config, connector, upstream)
+    }
+
+    /// Over connections of `connector`'s making, whose far ends come by `upstream`, if they do.
+    fn over(config: &Config, connector: Connector, upstream: mpsc::Receiver<Peer>) -> Self {
         let (lifecycle, under_way, counters) = (Lifecycle::new(), UnderWay::default(), Arc::new(Counters::default()));
         lifecycle.advance(Phase::Ready);
         let proxy = Proxy::new(

@@ -93,6 +93,27 @@ async fn an_upstream_that_closes_before_its_head_is_answered_502(relay: bool) {
     assert!(rig.upstream.try_recv().is_err(), "not sent again");
 }
 
+async fn an_upstream_that_cannot_be_reached_is_named_and_counts_as_no_attempt(relay: bool) {
+    let config = Config {
+        relay,
+        ..Config::default()
+    };
+    let refuse = || async { Err(std::io::Error::from(std::io::ErrorKind::ConnectionRefused)) };
+    let rig = Rig::over(&config, Connector::new(refuse), mpsc::channel(1).1);
+    let mut client = rig.client();
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
+    let answer = client.rest().await;
+    assert!(answer.starts_with("HTTP/1.1 502 Bad Gateway\r\n"), "{answer}");
+    assert!(
+        answer.contains("cannot reach the upstream: 127.0.0.1:8000: connection refused"),
+        "{answer}"
+    );
+    let counters = &rig.counters;
+    assert_eq!(counters.upstream_connect_errors.get(), 1);
+    assert_eq!((counters.upstream_connects.get(), counters.upstream_attempts.get()), (0, 0));
+    assert_eq!(rig.proxy.observer.recent(1).remove(0).attempts, 0);
+}
+
 async fn heads_over_a_limit_are_answered_431_and_counted(relay: bool) {
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(256));
@@ -122,6 +143,7 @@ both_ways!(
     connect_and_bad_hosts_are_refused,
     a_malformed_chunk_is_answered_400_and_the_connection_closed,
     an_upstream_that_closes_before_its_head_is_answered_502,
+    an_upstream_that_cannot_be_reached_is_named_and_counts_as_no_attempt,
     heads_over_a_limit_are_answered_431_and_counted,
     a_head_that_is_not_http_is_answered_400_and_counted,
 );

@@ -30,6 +30,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
@@ -122,9 +123,9 @@ impl Upstream {
         }))
     }
 
-    /// What makes its connections, for those who speak over them themselves.
-    pub(in crate::proxy) fn connector(&self) -> Connector {
-        self.0.connector.clone()
+    /// A fresh connection, for those who speak over it themselves; `left`: what is left of the whole exchange's limit.
+    pub(in crate::proxy) async fn connect(&self, left: Option<Duration>) -> Result<BoxIo, SendError> {
+        self.0.connect(left).await
     }
 
     /// Sends `request` and gives the final response head with its body. Hop-by-hop fields are the caller's business, extensions
@@ -175,7 +176,7 @@ impl Inner {
             let reused = pooled.is_some();
             let mut conn = match pooled.take() {
                 Some(conn) => conn,
-                None => Conn::open(self.connect(&limits).await?, &self.config).await?,
+                None => Conn::open(self.connect(limits.total_left()).await?, &self.config).await?,
             };
             sent.hooks.attempt(reused);
             request.body_mut().bind(Arc::clone(conn.marks()), gate, false);
@@ -217,7 +218,7 @@ impl Inner {
     ) -> Result<Response<Body>, SendError> {
         let mut retried = false;
         loop {
-            let (mut live, reused) = self.h2.get(&self.config, self.connect(&limits)).await?;
+            let (mut live, reused) = self.h2.get(&self.config, self.connect(limits.total_left())).await?;
             sent.hooks.attempt(reused);
             let marks = Arc::new(Marks::new());
             request.body_mut().bind(Arc::clone(&marks), Gate::Open, true);
@@ -237,9 +238,9 @@ impl Inner {
     }
 
     /// A fresh connection within the connect timeout and what is left of the whole exchange.
-    async fn connect(&self, limits: &Limits) -> Result<BoxIo, SendError> {
+    async fn connect(&self, left: Option<Duration>) -> Result<BoxIo, SendError> {
         let patience = self.config.connect_timeout;
-        let left = limits.total_left().unwrap_or(patience);
+        let left = left.unwrap_or(patience);
         match tokio::time::timeout(patience.min(left), self.connector.connect()).await {
             Ok(Ok(io)) => Ok(io),
             Ok(Err(error)) => Err(self.unreachable(error.to_string())),
