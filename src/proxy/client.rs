@@ -57,10 +57,6 @@ impl Client {
         }
     }
 
-    pub(super) fn is_multiplexed(&self) -> bool {
-        self.multiplexed
-    }
-
     /// A request's head was parsed.
     pub(super) fn begin(self: &Arc<Self>) -> UnderWay {
         self.requests.fetch_add(1, Relaxed);
@@ -88,8 +84,21 @@ impl Client {
     }
 
     /// The socket took everything handed so far. An HTTP/2 connection writes when it likes and is always taken to have.
-    pub(super) fn is_flushed(&self) -> bool {
+    fn is_flushed(&self) -> bool {
         self.multiplexed || !self.handed.load(Relaxed)
+    }
+
+    /// Whether an error may end the reply now: what came before it is with the socket. Over HTTP/2 that has had its turn
+    /// (`yielded`); over HTTP/1.1 hyper flushes after a poll and then polls again, at once or when the socket takes more.
+    pub(super) fn poll_flushed(&self, yielded: &mut bool, cx: &mut Context<'_>) -> Poll<()> {
+        if self.is_flushed() && (!self.multiplexed || *yielded) {
+            return Poll::Ready(());
+        }
+        if self.multiplexed {
+            *yielded = true;
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
     }
 
     /// Whether the head just parsed had both framings; asking clears it.

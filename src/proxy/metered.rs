@@ -124,19 +124,7 @@ impl<B: Stamped> MeteredBody<B> {
 
     /// Gives the error once hyper has written what came before it.
     fn poll_failure(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        // HTTP/1.1: hyper flushes after this poll and then polls again, at once or when the socket takes more.
-        let waits = if self.guards.client.is_multiplexed() {
-            !self.yielded
-        } else {
-            !self.guards.client.is_flushed()
-        };
-        if waits {
-            if self.guards.client.is_multiplexed() {
-                self.yielded = true;
-                cx.waker().wake_by_ref();
-            }
-            return Poll::Pending;
-        }
+        ready!(self.guards.client.poll_flushed(&mut self.yielded, cx));
         Poll::Ready(self.failed.take().map(Err))
     }
 }

@@ -157,12 +157,12 @@ impl Handler {
         self.proxy.counters.overhead_request.record(spent + clock::now().since(at));
         let counters = Arc::clone(&self.proxy.counters);
         let strips = injected && strip::prepare(response.headers_mut());
+        let client = strips.then(|| Arc::clone(&self.guards.client));
         response.map(|body| {
             let body = MeteredBody::new(body, self.exchange, self.guards, counters);
-            if strips {
-                ReplyBody::Stripped(StripBody::new(body))
-            } else {
-                ReplyBody::Upstream(body)
+            match client {
+                Some(client) => ReplyBody::Stripped(StripBody::new(body, client)),
+                None => ReplyBody::Upstream(body),
             }
         })
     }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,8 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use http_body::{Body, Frame, SizeHint};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+
+use super::client::Client;
 
 /// Longest incomplete event that is held back, bytes.
 const HELD_CAP: usize = 16 * 1024;
@@ -213,14 +216,19 @@ pub(super) struct StripBody<B: Body> {
     stripper: Stripper,
     /// What ended the body, while held bytes go first.
     last: Option<Option<Result<Frame<Bytes>, B::Error>>>,
+    /// Whether an HTTP/2 connection was given its turn before an error.
+    yielded: bool,
+    client: Arc<Client>,
 }
 
 impl<B: Body> StripBody<B> {
-    pub(super) fn new(body: B) -> Self {
+    pub(super) fn new(body: B, client: Arc<Client>) -> Self {
         Self {
             body,
             stripper: Stripper::new(),
             last: None,
+            yielded: false,
+            client,
         }
     }
 }
@@ -238,6 +246,10 @@ where
         let this = self.get_mut();
         loop {
             if let Some(last) = this.last.take() {
+                if matches!(last, Some(Err(_))) && this.client.poll_flushed(&mut this.yielded, cx).is_pending() {
+                    this.last = Some(last);
+                    return Poll::Pending;
+                }
                 return Poll::Ready(last);
             }
             let item = ready!(Pin::new(&mut this.body).poll_frame(cx));
@@ -249,6 +261,7 @@ where
                 }
             };
             if !out.is_empty() {
+                this.client.hand();
                 return Poll::Ready(Some(Ok(Frame::data(out))));
             }
         }
@@ -342,7 +355,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_held_goes_on_before_the_end() {
-        let body = StripBody::new(Full::new(Bytes::from([DONE, "data: cut"].concat())));
+        let body = StripBody::new(Full::new(Bytes::from([DONE, "data: cut"].concat())), Arc::default());
         assert!(!body.is_end_stream());
         assert_eq!(body.collect().await.unwrap().to_bytes(), [DONE, "data: cut"].concat());
     }

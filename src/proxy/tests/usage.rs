@@ -73,3 +73,24 @@ async fn a_client_that_asked_itself_keeps_its_event() {
     assert!(head.contains(&format!("content-length: {}\r\n", USAGE.len())), "{head}");
     assert_eq!(client.bytes(USAGE.len()).await, USAGE);
 }
+
+#[tokio::test(start_paused = true)]
+async fn half_an_event_before_a_reset_is_delivered_and_then_the_client_is_cut_off() {
+    let mut rig = rig();
+    let mut client = rig.client();
+    ask(&mut client, "{\"stream\":true}").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    let sent = chunk("{\"stream\":true,\"stream_options\":{\"include_usage\":true}}") + "0\r\n\r\n";
+    upstream.bytes(sent.len()).await;
+    let reply = [TOKEN, "data: {\"cho"].map(chunk).concat();
+    upstream
+        .send(format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{reply}"
+        ))
+        .await;
+    client.head().await;
+    settle().await;
+    drop(upstream);
+    assert_eq!(client.rest().await, reply);
+}
