@@ -30,11 +30,12 @@ impl From<Failure> for SendError {
     }
 }
 
-/// Answers by itself, before anything reached the client. Whether the client took it.
+/// Answers by itself, before anything reached the client; HEAD gets the head alone. Whether the client took it.
 pub(super) async fn answer<C: AsyncWrite + Unpin>(
     client: &mut C,
     observed: &mut Exchange,
     error: &SendError,
+    is_head: bool,
     close: bool,
 ) -> bool {
     let answer = Answer::from(error);
@@ -57,7 +58,9 @@ pub(super) async fn answer<C: AsyncWrite + Unpin>(
         out.extend_from_slice(b"connection: close\r\n");
     }
     out.extend_from_slice(b"\r\n");
-    out.extend_from_slice(&body);
+    if !is_head {
+        out.extend_from_slice(&body);
+    }
     client.write_all(&out).await.is_ok()
 }
 

@@ -221,7 +221,7 @@ impl Relay {
                 if matches!(error, SendError::Unreachable(_)) {
                     self.counters.upstream_connect_errors.add();
                 }
-                return refuse(client, observed, &error, body_left > 0, close).await;
+                return refuse(client, observed, &error, is_head, body_left > 0, close).await;
             }
         };
         first.drain(..taken);
@@ -270,7 +270,7 @@ impl Relay {
             }
             End::NoHead(failure) => {
                 drop(upstream);
-                refuse(client, observed, &failure.into(), body_left > 0, close).await
+                refuse(client, observed, &failure.into(), is_head, body_left > 0, close).await
             }
         }
     }
@@ -327,11 +327,18 @@ enum Unsent {
 }
 
 /// Answers by itself. `uploading`: the client is still sending its request. Whether its connection can serve another.
-async fn refuse<C>(client: &mut C, observed: &mut Exchange, error: &SendError, uploading: bool, close: bool) -> bool
+async fn refuse<C>(
+    client: &mut C,
+    observed: &mut Exchange,
+    error: &SendError,
+    is_head: bool,
+    uploading: bool,
+    close: bool,
+) -> bool
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
-    let answered = answer(client, observed, error, uploading || close).await;
+    let answered = answer(client, observed, error, is_head, uploading || close).await;
     if uploading {
         linger(client).await;
     }

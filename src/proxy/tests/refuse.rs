@@ -114,6 +114,21 @@ async fn an_upstream_that_cannot_be_reached_is_named_and_counts_as_no_attempt(re
     assert_eq!(rig.proxy.observer.recent(1).remove(0).attempts, 0);
 }
 
+async fn an_answer_to_head_has_no_body(relay: bool) {
+    let mut rig = Rig::new(relay);
+    let mut client = rig.client();
+    client.send("HEAD /v1/models HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    drop(upstream);
+    assert!(client.head().await.starts_with("HTTP/1.1 502 Bad Gateway\r\n"));
+    client.send("GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    upstream.send("HTTP/1.1 204 No Content\r\n\r\n").await;
+    assert_eq!(client.head().await, "HTTP/1.1 204 No Content\r\n\r\n");
+}
+
 async fn heads_over_a_limit_are_answered_431_and_counted(relay: bool) {
     let long = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(70_000));
     let many = format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: y\r\n".repeat(256));
@@ -144,6 +159,7 @@ both_ways!(
     a_malformed_chunk_is_answered_400_and_the_connection_closed,
     an_upstream_that_closes_before_its_head_is_answered_502,
     an_upstream_that_cannot_be_reached_is_named_and_counts_as_no_attempt,
+    an_answer_to_head_has_no_body,
     heads_over_a_limit_are_answered_431_and_counted,
     a_head_that_is_not_http_is_answered_400_and_counted,
 );
