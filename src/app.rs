@@ -234,7 +234,7 @@ async fn admin_side(
     } else {
         None
     };
-    tokio::spawn(admin::serve(listener, state));
+    tokio::spawn(admin::serve(listener, state, parts.material.admin.clone()));
     tokio::spawn(tick(Arc::clone(&parts.observer)));
     let Parts {
         lifecycle,

@@ -12,8 +12,10 @@ use crate::tls;
 /// Certificates and token; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Material {
-    /// For connections of clients; none: clear text.
+    /// For connections of clients to the traffic port; none: clear text.
     pub clients: Option<Arc<Mounted<ServerConfig>>>,
+    /// For connections to the admin port; none: clear text.
+    pub admin: Option<Arc<Mounted<ServerConfig>>>,
     /// For connections to the upstream; none: clear text.
     pub upstream: Option<Arc<Mounted<ClientConfig>>>,
     /// What the admin port asks for.
@@ -29,6 +31,7 @@ impl Material {
         let mut problems = Vec::new();
         let material = Self {
             clients: take(config.tls.as_ref().map(tls::server), &mut problems),
+            admin: take(config.admin_tls.as_ref().map(tls::admin), &mut problems),
             upstream: take(config.upstream.tls.as_ref().map(tls::client), &mut problems),
             token: take(config.admin_auth.token_file.as_deref().map(Token::mounted), &mut problems),
         };
@@ -38,9 +41,10 @@ impl Material {
     /// What is to be looked at for changes.
     pub(crate) fn watched(&self) -> Vec<Arc<dyn Refresh>> {
         let clients = self.clients.clone().map(|m| m as Arc<dyn Refresh>);
+        let admin = self.admin.clone().map(|m| m as Arc<dyn Refresh>);
         let upstream = self.upstream.clone().map(|m| m as Arc<dyn Refresh>);
         let token = self.token.clone().map(|m| m as Arc<dyn Refresh>);
-        [clients, upstream, token].into_iter().flatten().collect()
+        [clients, admin, upstream, token].into_iter().flatten().collect()
     }
 }
 

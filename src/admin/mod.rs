@@ -21,7 +21,7 @@ use crate::lifecycle::PhaseWatch;
 use crate::mounted::Mounted;
 
 pub use auth::Token;
-pub use server::{serve, serve_connection};
+pub use server::{serve, serve_connection, serve_tls_connection};
 
 /// Where the admin endpoints read what they show, and the one thing they can start.
 pub trait Source: Send + Sync + 'static {

@@ -10,8 +10,10 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::clock;
+use crate::config::CertFiles;
 use crate::lifecycle::{Lifecycle, Phase};
 use crate::measure::Stamp;
+use crate::tls;
 
 /// In flight as told by `left`; drain resolves when that is `Some`.
 struct Double {
@@ -256,6 +258,27 @@ async fn a_silent_connection_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_tls_handshake_has_thirty_seconds() {
+    let key = rcgen::KeyPair::generate().unwrap();
+    let own = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let files = CertFiles {
+        cert: folder.path().join("crt"),
+        key: folder.path().join("key"),
+    };
+    std::fs::write(&files.cert, own.self_signed(&key).unwrap().pem()).unwrap();
+    std::fs::write(&files.key, key.serialize_pem()).unwrap();
+    let settings = tls::admin(&files).unwrap().get();
+    let (near, mut far) = duplex(1024);
+    tokio::spawn(serve_tls_connection(near, settings, Admin::new().state));
+    let start = clock::now();
+    // The beginning of a record, and nothing more.
+    far.write_all(&[0x16, 0x03, 0x01]).await.unwrap();
+    assert_eq!(far.read(&mut [0; 16]).await.unwrap(), 0);
+    assert_eq!(seconds_since(start), 30);
+}
+
+#[tokio::test(start_paused = true)]
 async fn scrapers_that_do_not_read_hold_their_slots_only_until_they_are_cut() {
     let admin = Admin::new();
     let start = clock::now();
@@ -277,7 +300,7 @@ async fn scrapers_that_do_not_read_hold_their_slots_only_until_they_are_cut() {
 async fn past_the_connection_cap_a_connection_waits_until_another_ends() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
-    tokio::spawn(serve(listener, Admin::new().state));
+    tokio::spawn(serve(listener, Admin::new().state, None));
     let connected = || async move {
         let mut socket = tokio::net::TcpStream::connect(address).await.expect("connected");
         socket

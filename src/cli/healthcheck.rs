@@ -1,12 +1,18 @@
-//! `goodput-proxy healthcheck`: one `GET /livez` on the admin address, for images that hold nothing but this program.
+//! `goodput-proxy healthcheck`: one `GET /livez` on the admin address, for images that hold nothing but this program. Where that port
+//! has TLS, the certificate in `admin_tls.cert` is accepted and no other.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
+
+use rustls::{ClientConnection, StreamOwned};
 
 use super::complain;
 use crate::config::Config;
+use crate::tls;
 
 /// Limit of connecting, and of each read and write.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -16,7 +22,8 @@ const MAX_ANSWER: usize = 256;
 #[expect(clippy::needless_pass_by_value, reason = "every command takes the configuration over")]
 pub(super) fn run(config: Config) -> ExitCode {
     let address = reachable(config.admin);
-    match probe(address) {
+    let certificate = config.admin_tls.as_ref().map(|own| own.cert.as_path());
+    match probe(address, certificate) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             complain(format_args!("not live at {address}: {why}"));
@@ -35,22 +42,20 @@ fn reachable(admin: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, admin.port())
 }
 
-/// Whether `GET /livez` answers 200.
-fn probe(address: SocketAddr) -> Result<(), String> {
-    let exchange = || -> std::io::Result<Vec<u8>> {
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+/// Whether `GET /livez` answers 200, over TLS where there is a certificate to expect.
+fn probe(address: SocketAddr, certificate: Option<&Path>) -> Result<(), String> {
+    let settings = certificate.map(tls::pinned).transpose()?;
+    let exchange = || {
+        let stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_write_timeout(Some(TIMEOUT))?;
-        stream.write_all(format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes())?;
-        let mut answer = Vec::with_capacity(MAX_ANSWER);
-        let mut chunk = [0; MAX_ANSWER];
-        while answer.len() < MAX_ANSWER && !answer.contains(&b'\n') {
-            match stream.read(&mut chunk)? {
-                0 => break,
-                read => answer.extend_from_slice(&chunk[..read]),
+        match settings {
+            None => exchange(stream, address),
+            Some(settings) => {
+                let connection = ClientConnection::new(Arc::new(settings), address.ip().into()).map_err(std::io::Error::other)?;
+                exchange(StreamOwned::new(connection, stream), address)
             }
         }
-        Ok(answer)
     };
     let answer = exchange().map_err(|error| error.to_string())?;
     let status = answer
@@ -62,6 +67,20 @@ fn probe(address: SocketAddr) -> Result<(), String> {
         Some(other) => Err(format!("status {}", other.escape_debug())),
         None => Err("the answer is not HTTP/1.1".to_owned()),
     }
+}
+
+/// The beginning of the answer.
+fn exchange(mut stream: impl Read + Write, address: SocketAddr) -> std::io::Result<Vec<u8>> {
+    stream.write_all(format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = Vec::with_capacity(MAX_ANSWER);
+    let mut chunk = [0; MAX_ANSWER];
+    while answer.len() < MAX_ANSWER && !answer.contains(&b'\n') {
+        match stream.read(&mut chunk)? {
+            0 => break,
+            read => answer.extend_from_slice(&chunk[..read]),
+        }
+    }
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -90,7 +109,7 @@ mod tests {
     #[test]
     fn a_200_is_live_and_livez_was_asked() {
         let (address, asked) = server("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
-        assert_eq!(probe(address), Ok(()));
+        assert_eq!(probe(address, None), Ok(()));
         let request = format!("GET /livez HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
         assert_eq!(asked.join().unwrap(), request);
     }
@@ -103,11 +122,11 @@ mod tests {
             ("", "the answer is not HTTP/1.1"),
         ] {
             let (address, asked) = server(reply);
-            assert_eq!(probe(address), Err(why.to_owned()));
+            assert_eq!(probe(address, None), Err(why.to_owned()));
             asked.join().unwrap();
         }
         let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(probe(closed).unwrap_err().contains("refused"));
+        assert!(probe(closed, None).unwrap_err().contains("refused"));
     }
 
     #[test]

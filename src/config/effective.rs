@@ -23,6 +23,10 @@ impl Config {
                 "key": file(self.tls.as_ref().map(|tls| &tls.own.key)),
                 "client_ca": file(self.tls.as_ref().and_then(|tls| tls.client_ca.as_ref())),
             },
+            "admin_tls": {
+                "cert": file(self.admin_tls.as_ref().map(|own| &own.cert)),
+                "key": file(self.admin_tls.as_ref().map(|own| &own.key)),
+            },
             "admin_auth": {
                 "token_file": file(self.admin_auth.token_file.as_ref()),
                 "metrics": self.admin_auth.metrics,

@@ -36,6 +36,12 @@ const KEYS: &[Key] = &[
         "file of CA certificates (PEM): every client must then show a certificate of one of them (mTLS)",
     ),
     key(
+        "admin_tls.cert",
+        "",
+        "TLS on the admin port, probes included: file of the certificate chain (PEM), the proxy's own first; empty: clear text",
+    ),
+    key("admin_tls.key", "", "file of its private key (PEM)"),
+    key(
         "admin_auth.token_file",
         "",
         "file of a bearer token that the admin port then asks for, probes excepted; empty: open to all who reach it",

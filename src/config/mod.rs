@@ -37,6 +37,8 @@ pub struct Config {
     pub admin: SocketAddr,
     /// TLS on the traffic port.
     pub tls: Option<ServerTls>,
+    /// TLS on the admin port: what its clients are shown.
+    pub admin_tls: Option<CertFiles>,
     /// Who may use the admin port.
     pub admin_auth: AdminAuth,
     /// Worker threads of the traffic runtime; 1 runs it on the calling thread.

@@ -1,4 +1,4 @@
-//! TLS and the admin port's token as configured: which files, not what is in them; those change while the proxy runs.
+//! TLS of each port and the admin port's token as configured: which files, not what is in them; those change while the proxy runs.
 
 use std::path::PathBuf;
 
@@ -85,6 +85,11 @@ pub(super) fn client(cx: &mut Reader, upstream: &Section<'_>, https: bool, host:
         cx.problem(&s, "server_name", wrong);
     }
     https.then_some(tls)
+}
+
+pub(super) fn admin(cx: &mut Reader, root: &Section<'_>) -> Option<CertFiles> {
+    let s = cx.section(root, "admin_tls");
+    own(cx, &s)
 }
 
 pub(super) fn admin_auth(cx: &mut Reader, root: &Section<'_>) -> AdminAuth {

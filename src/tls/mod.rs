@@ -5,6 +5,7 @@
 //! nobody, and clients refuse it for themselves.
 
 mod pem;
+mod pinned;
 mod validity;
 
 use std::sync::Arc;
@@ -16,12 +17,14 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion
 use crate::config::{CertFiles, ClientTls, Problem, ServerTls};
 use crate::mounted::{Mounted, Source};
 
+pub(crate) use pinned::pinned;
+
 /// What the traffic port offers, best first.
 const ALPN_SERVER: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// What the upstream is offered.
-const ALPN_CLIENT: [&[u8]; 1] = [b"http/1.1"];
+/// What the upstream is offered, and what the admin port offers.
+const ALPN_HTTP1: [&[u8]; 1] = [b"http/1.1"];
 
-/// For connections of clients.
+/// For connections of clients to the traffic port.
 ///
 /// # Errors
 /// Everything that is wrong with the files.
@@ -29,6 +32,26 @@ pub fn server(tls: &ServerTls) -> Result<Mounted<ServerConfig>, Vec<Problem>> {
     let cert = Source::new("tls.cert", &tls.own.cert);
     let key = Source::new("tls.key", &tls.own.key);
     let ca = tls.client_ca.as_deref().map(|path| Source::new("tls.client_ca", path));
+    serving(cert, key, ca, &ALPN_SERVER)
+}
+
+/// For connections to the admin port.
+///
+/// # Errors
+/// Everything that is wrong with the files.
+pub fn admin(own: &CertFiles) -> Result<Mounted<ServerConfig>, Vec<Problem>> {
+    let cert = Source::new("admin_tls.cert", &own.cert);
+    let key = Source::new("admin_tls.key", &own.key);
+    serving(cert, key, None, &ALPN_HTTP1)
+}
+
+/// A port that shows `cert`; with a `ca`, its clients must show a certificate of it.
+fn serving(
+    cert: Source,
+    key: Source,
+    ca: Option<Source>,
+    alpn: &'static [&'static [u8]],
+) -> Result<Mounted<ServerConfig>, Vec<Problem>> {
     let sources: Vec<_> = [Some(cert.clone()), Some(key.clone()), ca.clone()]
         .into_iter()
         .flatten()
@@ -53,7 +76,7 @@ pub fn server(tls: &ServerTls) -> Result<Mounted<ServerConfig>, Vec<Problem>> {
         let mut config = builder
             .with_single_cert(chain, private)
             .map_err(|error| mismatch(&key, &error))?;
-        config.alpn_protocols = ALPN_SERVER.map(<[u8]>::to_vec).into();
+        config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(config)
     })
 }
@@ -92,7 +115,7 @@ pub fn client(tls: &ClientTls) -> Result<Mounted<ClientConfig>, Vec<Problem>> {
                     .map_err(|error| mismatch(key, &error))?
             }
         };
-        config.alpn_protocols = ALPN_CLIENT.map(<[u8]>::to_vec).into();
+        config.alpn_protocols = ALPN_HTTP1.map(<[u8]>::to_vec).into();
         Ok(config)
     })
 }

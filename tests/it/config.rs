@@ -196,6 +196,7 @@ fn the_built_in_defaults_are_what_the_interface_says() {
             "listen": "0.0.0.0:8080",
             "admin": "0.0.0.0:9464",
             "tls": { "cert": "", "key": "", "client_ca": "" },
+            "admin_tls": { "cert": "", "key": "" },
             "admin_auth": { "token_file": "", "metrics": true },
             "workers": "auto",
             "upstream": {

@@ -1,6 +1,7 @@
-//! TLS on both sides, through the whole program: protocols, client certificates, rotation while a stream runs, and files that
+//! TLS on every port, through the whole program: protocols, client certificates, rotation while a stream runs, and files that
 //! cannot be used.
 
+mod admin;
 mod certs;
 
 use std::fs;
@@ -297,6 +298,10 @@ fn files_that_cannot_be_used_are_named_with_what_would_mend_them() {
             "but the port speaks no TLS; set `tls.cert` and `tls.key`",
         ),
         (
+            check(&format!("admin_tls: {{ cert: '{}', key: '{}' }}", at("a.crt"), at("b.key"))),
+            "admin_tls.key: \"",
+        ),
+        (
             check("upstream: { tls: { server_name: a } }"),
             "upstream.tls.server_name: \"a\": is for an `https://` server only",
         ),
@@ -327,45 +332,4 @@ fn an_expired_certificate_is_warned_about_and_served() {
         log.contains("the certificate has expired") && log.contains("tls.cert"),
         "{log}"
     );
-}
-
-#[test]
-fn the_admin_port_asks_for_a_token_that_can_be_rotated() {
-    let folder = TempDir::new().unwrap();
-    let token = folder.path().join("token");
-    fs::write(&token, "0123456789abcdef\n").unwrap();
-    let text = format!(
-        "admin_auth: {{ token_file: '{}' }}\ndrain: {{ delay: 'off' }}\n",
-        token.display()
-    );
-    fs::write(folder.path().join("config.yaml"), text).unwrap();
-    let mut program = Program::start(folder);
-    // A proxy that answers is ready.
-    let mut client = TcpStream::connect(&program.listen).unwrap();
-    client
-        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut reply = String::new();
-    client.read_to_string(&mut reply).unwrap();
-    assert!(reply.starts_with("HTTP/1.1 502 "), "{reply}");
-    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
-    let ask = |program: &Program, path: &str, headers: &str| program.ask(path, headers).0;
-    for probe in ["/livez", "/readyz"] {
-        assert_eq!(ask(&program, probe, ""), 200, "{probe}");
-    }
-    for path in ["/metrics", "/config", "/requests", "/drain", "/"] {
-        assert_eq!(ask(&program, path, ""), 401, "{path}");
-        assert_eq!(ask(&program, path, &bearer("0123456789abcdeX")), 401, "{path}");
-    }
-    assert_eq!(ask(&program, "/readyz", ""), 200, "nothing began to drain");
-    let (status, config) = program.ask("/config", &bearer("0123456789abcdef"));
-    assert_eq!(status, 200);
-    assert!(!config.contains("0123456789abcdef"), "{config}");
-
-    fs::write(&token, "fedcba9876543210").unwrap();
-    program.hang_up(&["certificate or token files reloaded"]);
-    assert_eq!(ask(&program, "/metrics", &bearer("0123456789abcdef")), 401);
-    assert_eq!(ask(&program, "/metrics", &bearer("fedcba9876543210")), 200);
-    assert_eq!(ask(&program, "/drain", &bearer("fedcba9876543210")), 200);
-    assert_eq!(ask(&program, "/readyz", ""), 503);
 }

@@ -52,6 +52,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let listen = cx.get(&root, "listen", Leaf::address);
     let admin = cx.get(&root, "admin", Leaf::address);
     let server_tls = tls::server(cx, &root);
+    let admin_tls = tls::admin(cx, &root);
     let admin_auth = tls::admin_auth(cx, &root);
     let workers = cx.get(&root, "workers", workers);
     let upstream = upstream(cx, &root);
@@ -93,6 +94,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
         listen,
         admin,
         tls: server_tls,
+        admin_tls,
         admin_auth,
         workers,
         upstream,

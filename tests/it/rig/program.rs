@@ -15,7 +15,8 @@ pub struct Program {
     log: BufReader<ChildStdout>,
     /// Where clients connect to.
     pub listen: String,
-    admin: String,
+    /// Where metrics and probes are.
+    pub admin: String,
     folder: TempDir,
 }
 
@@ -61,9 +62,18 @@ impl Program {
 
     /// Sends SIGHUP; the log lines up to and with the first that holds one of `texts`.
     pub fn hang_up(&mut self, texts: &[&str]) -> Vec<String> {
-        let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        self.signal("-HUP");
         self.until(texts)
+    }
+
+    /// Sends SIGTERM.
+    pub fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     }
 
     /// Puts `text` into the file and asks for a reload; the log lines up to and with the answer.
