@@ -301,7 +301,9 @@ pub(super) fn response(
             None => Framing::Eof,
         }
     };
-    reusable &= framing != Framing::Eof;
+    // A 204 has no body. One that announces it may send it all the same, where the next reply is expected.
+    let surplus = status == 204 && (coded || length.is_some_and(|n| n > 0));
+    reusable &= framing != Framing::Eof && !surplus;
     see(status, parsed.headers);
 
     // The head as it comes out, with what may be added and a small body beside it.

@@ -222,12 +222,35 @@ async fn a_transfer_coding_that_connection_nominates_still_frames_the_reply(rela
     assert_eq!(client.bytes(12).await, "2\r\nok\r\n0\r\n\r\n");
 }
 
+async fn a_204_that_announces_a_body_is_the_last_reply_of_its_connection(relay: bool) {
+    for body in ["Content-Length: 4", "Transfer-Encoding: chunked"] {
+        let mut rig = Rig::new(relay);
+        let mut client = rig.client();
+        let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+        client.send(request).await;
+        let mut first = rig.upstream().await;
+        first.head().await;
+        first.send(format!("HTTP/1.1 204 No Content\r\n{body}\r\n\r\n")).await;
+        client.head().await;
+        client.send(request).await;
+        settle().await;
+        // Its body may come now: nobody may take that for the head of a reply.
+        let mut second = rig.upstream.try_recv().expect("a fresh connection");
+        second.head().await;
+        second.send("HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n").await;
+        assert!(client.head().await.starts_with("HTTP/1.1 204 No Content\r\n"), "{body}");
+        client.send(request).await;
+        second.head().await;
+    }
+}
+
 both_ways!(
     heads_and_bodies_pass_unchanged_and_nothing_is_added,
     absolute_form_is_forwarded_in_origin_form,
     an_http10_client_gets_no_chunks_and_no_early_hints,
     informational_replies_are_relayed_before_the_head,
     a_transfer_coding_that_connection_nominates_still_frames_the_reply,
+    a_204_that_announces_a_body_is_the_last_reply_of_its_connection,
     a_client_waiting_for_100_gets_it_and_an_early_refusal_is_relayed,
     what_came_before_a_reset_is_delivered_and_then_the_client_is_cut_off,
     a_client_that_leaves_frees_the_upstream_before_and_after_the_head,

@@ -196,10 +196,13 @@ impl Inner {
             conn.hand_over().await;
         }
         let (mut head, incoming) = response.into_parts();
+        // A 204 has no body. One that announces it may send it all the same, where the next reply is expected.
+        let surplus = head.status == StatusCode::NO_CONTENT
+            && (head.headers.contains_key(TRANSFER_ENCODING) || head.headers.get(CONTENT_LENGTH).is_some_and(|n| n != "0"));
         let chunked_too = head.headers.contains_key(TRANSFER_ENCODING) && head.headers.remove(CONTENT_LENGTH).is_some();
         // Both framings in one head may be an attack on whoever reads the other one, so the connection is not trusted further.
         // And hyper would talk HTTP/1.0 on a connection that once answered with it, and then drop bodies without a length.
-        let reusable = !chunked_too && head.version == Version::HTTP_11;
+        let reusable = !chunked_too && !surplus && head.version == Version::HTTP_11;
         let pool = reusable.then(|| Arc::clone(&self.pool));
         let mut body = Body::http1(incoming, conn, pool, limits, sent);
         poll_fn(|cx| {
