@@ -16,9 +16,15 @@ use crate::observe::RequestTap;
 #[derive(Debug, Default)]
 pub(super) struct UploadState {
     malformed: AtomicBool,
+    ended: AtomicBool,
 }
 
 impl UploadState {
+    /// The client's whole body was read.
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended.load(Relaxed)
+    }
+
     /// The body broke its own framing; the client may still be there to be told.
     pub(super) fn is_malformed(&self) -> bool {
         self.malformed.load(Relaxed)
@@ -38,6 +44,7 @@ pub(super) struct PeekBody {
 impl PeekBody {
     pub(super) fn new(body: Incoming, tap: RequestTap, client: Arc<Client>, state: Arc<UploadState>) -> Self {
         let ended = body.is_end_stream();
+        state.ended.store(ended, Relaxed);
         Self {
             body,
             tap,
@@ -65,6 +72,9 @@ impl Body for PeekBody {
             }
             Some(Err(error)) => this.state.malformed.store(is_malformed(error), Relaxed),
             None => this.ended = true,
+        }
+        if this.ended {
+            this.state.ended.store(true, Relaxed);
         }
         Poll::Ready(item)
     }

@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, Response, StatusCode, Uri, Version};
+use http::header::CONNECTION;
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -112,7 +113,13 @@ impl Handler {
         let spent = clock::now().since(self.t0);
 
         match self.proxy.upstream.send(request, hooks).await {
-            Ok(response) => self.reply(response, upgrade, spent, injected.load(Relaxed)),
+            Ok(response) => self.reply(
+                response,
+                upgrade,
+                spent,
+                injected.load(Relaxed),
+                version > Version::HTTP_11 || upload.is_ended(),
+            ),
             Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into()),
             Err(error) => {
                 if matches!(error, SendError::Unreachable(_)) {
@@ -123,13 +130,15 @@ impl Handler {
         }
     }
 
-    /// `spent`: what the request itself cost, ns; `injected`: the proxy asked for usage in the client's name.
+    /// `spent`: what the request itself cost, ns; `injected`: the proxy asked for usage in the client's name; `uploaded`: all of the
+    /// request was read, or others share its connection.
     fn reply(
         mut self,
         mut response: Response<upstream::Body>,
         upgrade: Option<OnUpgrade>,
         spent: u64,
         injected: bool,
+        uploaded: bool,
     ) -> Response<ReplyBody> {
         let at = response.body().read_at();
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
@@ -153,6 +162,10 @@ impl Handler {
                 self.proxy.phase.clone(),
             ));
             return response.map(|_| ReplyBody::Own(Full::default()));
+        }
+        if !uploaded {
+            // An early reply: hyper closes if the rest of the upload is not read, and the client must not be left to find out.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         self.proxy.counters.overhead_request.record(spent + clock::now().since(at));
         let counters = Arc::clone(&self.proxy.counters);

@@ -246,7 +246,7 @@ impl Relay {
             Overhead::new(&self.counters, spent),
         );
         let end = poll_fn(|cx| transfer.poll(cx)).await;
-        let body_left = transfer.body_left;
+        let (body_left, close) = (transfer.body_left, transfer.terms.close);
         drop(transfer);
         match end {
             End::Complete { reusable, uploaded } => {

@@ -238,7 +238,9 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
     fn heads(&mut self, cx: &mut Context<'_>, at: Stamp, mut bytes: &[u8]) -> Option<End> {
         loop {
             let (terms, observed, down) = (self.terms, &mut *self.observed, self.down.tail());
-            let read = head::response(bytes, terms.is_head, terms.close, terms.max_fields, down, |status, fields| {
+            // An early reply: whatever becomes of the upload, the client is told that this connection carries no other request.
+            let close = terms.close || !self.sent;
+            let read = head::response(bytes, terms.is_head, close, terms.max_fields, down, |status, fields| {
                 if status >= 200 {
                     super::show_head(observed, at, status, fields);
                 }
@@ -265,6 +267,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
                 }
                 continue;
             }
+            self.terms.close = close;
             self.state = Reply::Body {
                 framing: head.framing,
                 reusable: head.reusable,
