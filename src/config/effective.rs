@@ -65,6 +65,7 @@ impl Config {
             },
             "limits": {
                 "max_connections": self.limits.max_connections,
+                "max_requests": self.limits.max_requests.map_or_else(|| json!("off"), Value::from),
                 "header_timeout": show_duration(self.limits.header_timeout),
                 "max_header_bytes": show_size(self.limits.max_header_bytes),
                 "max_headers": self.limits.max_headers,

@@ -243,6 +243,11 @@ const KEYS: &[Key] = &[
     ),
     key("drain.timeout", "300s", "then this long for streams to end"),
     key("limits.max_connections", "10000", "most client connections at once"),
+    key(
+        "limits.max_requests",
+        "off",
+        "most requests under way at once, whatever they are; further ones are answered 503 (`too_many_requests`); `off`: no limit",
+    ),
     key("limits.header_timeout", "30s", "from a request head's first byte to its last"),
     key("limits.max_header_bytes", "64KiB", "largest request head accepted"),
     key("limits.max_headers", "256", "most request header fields accepted"),

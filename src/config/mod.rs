@@ -212,6 +212,8 @@ pub struct Drain {
 pub struct Limits {
     /// Most client connections at once.
     pub max_connections: usize,
+    /// Most requests under way at once, on all connections; none: no limit.
+    pub max_requests: Option<usize>,
     /// From accept (or the previous reply) to a complete request head once its first byte came.
     pub header_timeout: Duration,
     /// Largest request head, bytes.

@@ -28,6 +28,16 @@ impl Tracker {
         Tracked(Arc::clone(&self.0))
     }
 
+    /// Adds one unless `limit` are under way; without a limit always.
+    pub fn enter_within(&self, limit: Option<usize>) -> Option<Tracked> {
+        let Some(limit) = limit else {
+            return Some(self.enter());
+        };
+        let one_more = |count| (count < limit).then_some(count + 1);
+        let entered = self.0.count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        entered.ok().map(|_| Tracked(Arc::clone(&self.0)))
+    }
+
     /// How many are under way.
     pub fn count(&self) -> usize {
         self.0.count.load(Ordering::Acquire)
@@ -59,6 +69,18 @@ impl Drop for Tracked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn within_a_limit_as_many_are_let_in_and_a_refused_one_does_not_count() {
+        let tracker = Tracker::default();
+        let (a, _b) = (tracker.enter_within(Some(2)).unwrap(), tracker.enter_within(Some(2)).unwrap());
+        assert!(tracker.enter_within(Some(2)).is_none());
+        assert_eq!(tracker.count(), 2);
+        drop(a);
+        let _c = tracker.enter_within(Some(2)).unwrap();
+        let _d = tracker.enter_within(None).unwrap();
+        assert_eq!(tracker.count(), 3);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn empty_waits_for_the_last_guard() {

@@ -16,7 +16,7 @@ use crate::measure::Ending;
 /// The header that marks a reply as the proxy's own.
 pub const ERROR_HEADER: HeaderName = HeaderName::from_static("x-goodput-error");
 
-/// Why a request is not forwarded: the client's fault, every one.
+/// Why a request is not forwarded: the client's fault, but for the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// `CONNECT`.
@@ -31,17 +31,20 @@ pub enum Refusal {
     TransferCoding,
     /// The request body broke its own framing.
     MalformedBody,
+    /// `limits.max_requests` are under way.
+    TooManyRequests,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Connect,
         Self::BadTarget,
         Self::Host,
         Self::BothFramings,
         Self::TransferCoding,
         Self::MalformedBody,
+        Self::TooManyRequests,
     ];
 
     /// The value of `x-goodput-error` and of the body's `code`.
@@ -53,6 +56,7 @@ impl Refusal {
             Self::BothFramings => "both_framings",
             Self::TransferCoding => "transfer_coding",
             Self::MalformedBody => "malformed_body",
+            Self::TooManyRequests => "too_many_requests",
         }
     }
 
@@ -62,6 +66,7 @@ impl Refusal {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
             Self::BadTarget | Self::Host | Self::BothFramings | Self::MalformedBody => StatusCode::BAD_REQUEST,
             Self::TransferCoding => StatusCode::NOT_IMPLEMENTED,
+            Self::TooManyRequests => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -80,6 +85,9 @@ impl Refusal {
             }
             Self::MalformedBody => {
                 "The request body is not what its framing says (bad chunk): check the client, or a proxy in front of this one."
+            }
+            Self::TooManyRequests => {
+                "As many requests are under way as limits.max_requests of the proxy's configuration lets in: try again later."
             }
         }
     }
@@ -130,7 +138,8 @@ impl From<&SendError> for Answer {
 impl Answer {
     /// The reply as it goes out.
     pub fn into_response(self) -> Response<Bytes> {
-        let kind = if self.ending == Ending::Rejected {
+        let overload = self.status == StatusCode::SERVICE_UNAVAILABLE;
+        let kind = if self.ending == Ending::Rejected && !overload {
             "invalid_request_error"
         } else {
             "server_error"
@@ -170,12 +179,11 @@ mod tests {
     #[test]
     fn every_refusal_is_json_in_the_openai_shape_with_its_reason_in_the_header() {
         for refusal in Refusal::ALL {
-            check(
-                refusal.into(),
-                refusal.status().as_u16(),
-                refusal.reason(),
-                "invalid_request_error",
-            );
+            let kind = match refusal {
+                Refusal::TooManyRequests => "server_error",
+                _ => "invalid_request_error",
+            };
+            check(refusal.into(), refusal.status().as_u16(), refusal.reason(), kind);
         }
     }
 

@@ -23,7 +23,7 @@ use super::client::{Client, UnderWay};
 use super::counters::Counters;
 use super::upstream;
 use crate::clock;
-use crate::lifecycle::{Tracked, Tracker};
+use crate::lifecycle::Tracked;
 use crate::measure::{Ending, Stamp};
 use crate::observe::Exchange;
 
@@ -56,16 +56,16 @@ impl Stamped for upstream::Body {
 pub(super) struct Guards {
     pub(super) client: Arc<Client>,
     _under_way: UnderWay,
-    _in_flight: Tracked,
+    _in_flight: Option<Tracked>,
 }
 
 impl Guards {
-    /// One more request on `client`, and on `requests`.
-    pub(super) fn new(client: &Arc<Client>, requests: &Tracker) -> Self {
+    /// One more request on `client`, counted by `in_flight`; none: it is only turned away.
+    pub(super) fn new(client: &Arc<Client>, in_flight: Option<Tracked>) -> Self {
         Self {
             client: Arc::clone(client),
             _under_way: client.begin(),
-            _in_flight: requests.enter(),
+            _in_flight: in_flight,
         }
     }
 }

@@ -46,7 +46,13 @@ pub(super) fn handle(
 ) -> impl Future<Output = Result<Response<ReplyBody>, Infallible>> + Send + use<> {
     let t0 = clock::now();
     let both_framings = client.take_both_framings();
-    let guards = Guards::new(client, &proxy.under_way.requests);
+    let let_in = proxy.under_way.requests.enter_within(proxy.limits.max_requests);
+    let refusal = match &let_in {
+        _ if both_framings => Some(Refusal::BothFramings),
+        None => Some(Refusal::TooManyRequests),
+        Some(_) => None,
+    };
+    let guards = Guards::new(client, let_in);
     let proxy = Arc::clone(proxy);
     let path = request.uri().path();
     let exchange = proxy.observer.begin(t0, request.method(), path, request.headers());
@@ -57,10 +63,9 @@ pub(super) fn handle(
             exchange,
             guards,
         };
-        Ok(if both_framings {
-            handler.refuse(&request, Refusal::BothFramings)
-        } else {
-            handler.forward(request).await
+        Ok(match refusal {
+            Some(refusal) => handler.refuse(&request, refusal),
+            None => handler.forward(request).await,
         })
     }
 }
@@ -185,7 +190,9 @@ impl Handler {
         if !request.body().is_end_stream() {
             self.guards.client.cut_upload();
         }
-        self.proxy.counters.heads_malformed.add();
+        if refusal != Refusal::TooManyRequests {
+            self.proxy.counters.heads_malformed.add();
+        }
         self.answer(refusal.into())
     }
 

@@ -220,7 +220,7 @@ fn the_built_in_defaults_are_what_the_interface_says() {
             "profile": "goodput",
             "inject_usage": false,
             "drain": { "delay": "5s", "timeout": "5m" },
-            "limits": { "max_connections": 10000, "header_timeout": "30s", "max_header_bytes": "64KiB", "max_headers": 256 },
+            "limits": { "max_connections": 10000, "max_requests": "off", "header_timeout": "30s", "max_header_bytes": "64KiB", "max_headers": 256 },
             "log": { "format": "auto", "level": "info" },
             "requests_kept": 1000,
         })

@@ -16,6 +16,7 @@ mod formats;
 mod goodput;
 mod inject;
 mod layering;
+mod limits;
 mod measured;
 mod profiles;
 mod readme;

@@ -248,10 +248,20 @@ fn limits(cx: &mut Reader, root: &Section<'_>) -> Limits {
     let s = cx.section(root, "limits");
     Limits {
         max_connections: cx.get(&s, "max_connections", |leaf| leaf.count(1..=1_000_000)),
+        max_requests: cx.get(&s, "max_requests", max_requests),
         header_timeout: cx.get(&s, "header_timeout", Leaf::duration),
         max_header_bytes: cx.get(&s, "max_header_bytes", |leaf| leaf.size(HEADER_BYTES)),
         max_headers: cx.get(&s, "max_headers", |leaf| leaf.count(HEADERS)),
     }
+}
+
+fn max_requests(leaf: &Leaf) -> Result<Option<usize>, Wrong> {
+    if matches!(leaf.text(), Ok("off")) {
+        return Ok(None);
+    }
+    leaf.count(1..=1_000_000)
+        .map(Some)
+        .map_err(|wrong| Wrong::new(wrong.what, format!("{}, or `off`", wrong.right)))
 }
 
 fn log(cx: &mut Reader, root: &Section<'_>) -> Log {

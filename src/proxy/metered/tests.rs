@@ -66,7 +66,7 @@ impl Fixture {
             .observer
             .begin(clock::now(), &Method::GET, "/v1/chat/completions", &headers);
         exchange.head(clock::now(), http::StatusCode::OK, &headers);
-        let guards = Guards::new(&self.client, &self.requests);
+        let guards = Guards::new(&self.client, Some(self.requests.enter()));
         MeteredBody::new(Firehose { frames, size, fails }, exchange, guards, Arc::default())
     }
 

@@ -30,15 +30,33 @@ impl From<Failure> for SendError {
     }
 }
 
-/// Answers by itself, before anything reached the client; HEAD gets the head alone. Whether the client took it.
-pub(super) async fn answer<C: AsyncWrite + Unpin>(
+/// Answers by itself. `uploading`: the client is still sending its request. Whether its connection can serve another.
+pub(super) async fn refuse<C>(
     client: &mut C,
     observed: &mut Exchange,
-    error: &SendError,
+    answer: impl Into<Answer>,
+    is_head: bool,
+    uploading: bool,
+    close: bool,
+) -> bool
+where
+    C: AsyncRead + AsyncWrite + Unpin,
+{
+    let answered = send(client, observed, answer.into(), is_head, uploading || close).await;
+    if uploading {
+        linger(client).await;
+    }
+    answered && !uploading && !close
+}
+
+/// Writes an answer of the proxy's own, before anything else reached the client; HEAD gets the head alone. Whether the client took it.
+async fn send<C: AsyncWrite + Unpin>(
+    client: &mut C,
+    observed: &mut Exchange,
+    answer: Answer,
     is_head: bool,
     close: bool,
 ) -> bool {
-    let answer = Answer::from(error);
     observed.answered(clock::now(), answer.status, answer.ending);
     let reply = answer.into_response();
     let (parts, body) = reply.into_parts();

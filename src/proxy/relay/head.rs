@@ -147,6 +147,11 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
 }
 
 impl RequestHead {
+    /// How much of the body lies in `read` behind the head, bytes.
+    pub(super) fn ready(&self, read: &[u8]) -> usize {
+        usize::try_from(self.length).unwrap_or(usize::MAX).min(read.len() - self.len)
+    }
+
     /// Takes the head, as it goes to the upstream, and the `ready` bytes of its body behind it out of `read`, which it begins.
     pub(super) fn take(&self, read: &mut Vec<u8>, ready: usize) -> Vec<u8> {
         let end = self.len + ready;

@@ -28,13 +28,14 @@ use http::{Method, StatusCode};
 use httparse::Header;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use self::answer::{answer, linger};
+use self::answer::{linger, refuse};
 use self::head::{Request, RequestHead};
 use self::limits::Deadlines;
 use self::pending::{Pending, READ_SIZE, poll_read_with};
 use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
 use super::counters::Counters;
+use super::error::Refusal;
 use super::pool::Pool;
 use super::upstream::{BoxIo, SendError, Upstream};
 use crate::clock;
@@ -53,6 +54,7 @@ pub(in crate::proxy) struct Relay {
     max_head: usize,
     max_fields: usize,
     half_close: bool,
+    max_requests: Option<usize>,
     requests: Tracker,
     counters: Arc<Counters>,
 }
@@ -93,6 +95,7 @@ impl Relay {
             max_head: config.limits.max_header_bytes,
             max_fields: config.limits.max_headers,
             half_close: config.half_close,
+            max_requests: config.limits.max_requests,
             requests: requests.clone(),
             counters: Arc::clone(counters),
         })
@@ -115,19 +118,15 @@ impl Relay {
                 Ok(None) => return Left::Full(client, read),
                 Err(_) => return Left::Closed,
             };
-            let guard = self.requests.enter();
-            let kept = self
-                .exchange(
-                    &mut client,
-                    &mut read,
-                    &head,
-                    t0,
-                    &mut observed,
-                    phase.now() >= Phase::Closing,
-                )
-                .await;
+            let closing = phase.now() >= Phase::Closing;
+            let let_in = self.requests.enter_within(self.max_requests);
+            let kept = if let_in.is_some() {
+                self.exchange(&mut client, &mut read, &head, t0, &mut observed, closing).await
+            } else {
+                turn_away(&mut client, &mut read, &head, &mut observed, closing).await
+            };
             drop(observed);
-            drop(guard);
+            drop(let_in);
             if !kept {
                 return Left::Closed;
             }
@@ -203,7 +202,7 @@ impl Relay {
     {
         let tap = observed.request_tap();
         let is_head = &read[head.method.clone()] == b"HEAD";
-        let ready = usize::try_from(head.length).unwrap_or(usize::MAX).min(read.len() - head.len);
+        let ready = head.ready(read);
         tap.chunk(&read[head.len..head.len + ready]);
         let mut first = head.take(read, ready);
         let body_left = head.length - ready as u64;
@@ -270,7 +269,7 @@ impl Relay {
             }
             End::NoHead(failure) => {
                 drop(upstream);
-                refuse(client, observed, &failure.into(), is_head, body_left > 0, close).await
+                refuse(client, observed, &SendError::from(failure), is_head, body_left > 0, close).await
             }
         }
     }
@@ -326,23 +325,24 @@ enum Unsent {
     NoConnection(SendError),
 }
 
-/// Answers by itself. `uploading`: the client is still sending its request. Whether its connection can serve another.
-async fn refuse<C>(
-    client: &mut C,
-    observed: &mut Exchange,
-    error: &SendError,
-    is_head: bool,
-    uploading: bool,
-    close: bool,
-) -> bool
+/// Answers a request past `limits.max_requests`. Whether the connection can serve another.
+async fn turn_away<C>(client: &mut C, read: &mut Vec<u8>, head: &RequestHead, observed: &mut Exchange, closing: bool) -> bool
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
-    let answered = answer(client, observed, error, is_head, uploading || close).await;
-    if uploading {
-        linger(client).await;
-    }
-    answered && !uploading && !close
+    let is_head = &read[head.method.clone()] == b"HEAD";
+    let ready = head.ready(read);
+    drop(head.take(read, ready));
+    let uploading = head.length > ready as u64;
+    refuse(
+        client,
+        observed,
+        Refusal::TooManyRequests,
+        is_head,
+        uploading,
+        head.close || closing,
+    )
+    .await
 }
 
 /// Resolves when the client is gone. With `uploading` its bytes are the upload's business, and its end is seen there.
