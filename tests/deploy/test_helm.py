@@ -1,6 +1,7 @@
 """The chart: lint, schema of its values, and that its container and objects are those of kustomize."""
 
 import copy
+import json
 
 import pytest
 import yaml
@@ -112,6 +113,24 @@ def test_the_grace_period_follows_the_values(example_chart):
     docs = templated(example_chart, "vllm", "--set", "goodput-proxy.drain.timeoutSeconds=900,goodput-proxy.drain.serverShutdownSeconds=60")
     assert semantics.sidecars(docs)[0].pod["terminationGracePeriodSeconds"] == 990
     assert list(semantics.the_grace_period_is_long_enough(docs)) == []
+
+
+def test_a_token_and_tls_on_the_admin_port(chart, example_chart):
+    headers = [{"name": "Authorization", "value": "Bearer 0123456789abcdef"}]
+    volume, mount = {"name": "own", "secret": {"secretName": "own"}}, {"name": "own", "mountPath": "/own", "readOnly": True}
+    values = {"adminScheme": "HTTPS", "extraVolumes": [volume], "extraVolumeMounts": [mount], "drain": {"hookHeaders": headers}}
+    docs = templated(example_chart, "vllm", "--set-json", f"goodput-proxy={json.dumps(values)}")
+    sidecar = semantics.sidecars(docs)[0]
+    server = sidecar.pod["containers"][0]
+    assert server["lifecycle"]["preStop"]["httpGet"] == {"path": "/drain", "port": 9464, "scheme": "HTTPS", "httpHeaders": headers}
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert sidecar.proxy[probe]["httpGet"]["scheme"] == "HTTPS"
+    assert mount in sidecar.proxy["volumeMounts"] and volume in sidecar.pod["volumes"]
+    for rule in semantics.RULES:
+        assert list(rule(docs)) == [], rule.__name__
+    endpoint = {"scheme": "https", "authorization": {"credentials": {"name": "own", "key": "token"}}}
+    docs = templated(chart, "mon", *ALL_ON, "--set-json", f"podMonitor.endpoint={json.dumps(endpoint)}")
+    assert endpoint.items() <= spec(docs, "PodMonitor")["podMetricsEndpoints"][0].items()
 
 
 def test_labels_runbook_and_extra_objects(chart):

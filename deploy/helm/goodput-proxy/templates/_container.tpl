@@ -33,6 +33,12 @@ preStop:
   httpGet:
     path: /drain
     port: {{ int $v.ports.admin }}
+    {{- if eq $v.adminScheme "HTTPS" }}
+    scheme: HTTPS
+    {{- end }}
+    {{- with $v.drain.hookHeaders }}
+    httpHeaders: {{- toYaml . | nindent 6 }}
+    {{- end }}
 {{- end }}
 
 {{- define "goodput-proxy.terminationGracePeriodSeconds" -}}
@@ -44,6 +50,9 @@ preStop:
 - name: goodput-proxy-config
   configMap:
     name: {{ include "goodput-proxy.configName" . }}
+{{- with (include "goodput-proxy.values" . | fromYaml).extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "goodput-proxy.container" -}}
@@ -68,18 +77,27 @@ startupProbe:
   httpGet:
     path: /livez
     port: goodput-admin
+    {{- if eq $v.adminScheme "HTTPS" }}
+    scheme: HTTPS
+    {{- end }}
   periodSeconds: 1
   failureThreshold: 30
 livenessProbe:
   httpGet:
     path: /livez
     port: goodput-admin
+    {{- if eq $v.adminScheme "HTTPS" }}
+    scheme: HTTPS
+    {{- end }}
   periodSeconds: 10
   timeoutSeconds: 5
 readinessProbe:
   httpGet:
     path: /readyz
     port: goodput-admin
+    {{- if eq $v.adminScheme "HTTPS" }}
+    scheme: HTTPS
+    {{- end }}
   periodSeconds: 2
   failureThreshold: 1
 resources: {{- toYaml $v.resources | nindent 2 }}
@@ -97,4 +115,7 @@ volumeMounts:
   - name: goodput-proxy-config
     mountPath: /etc/goodput-proxy
     readOnly: true
+  {{- with $v.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 {{- end }}
