@@ -117,20 +117,17 @@ impl Handler {
         });
         let spent = clock::now().since(self.t0);
 
-        match self.proxy.upstream.send(request, hooks).await {
-            Ok(response) => self.reply(
-                response,
-                upgrade,
-                spent,
-                injected.load(Relaxed),
-                version > Version::HTTP_11 || upload.is_ended(),
-            ),
-            Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into()),
+        let sent = self.proxy.upstream.send(request, hooks).await;
+        // Over HTTP/2 others share the connection.
+        let uploaded = version > Version::HTTP_11 || upload.is_ended();
+        match sent {
+            Ok(response) => self.reply(response, upgrade, spent, injected.load(Relaxed), uploaded),
+            Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into(), uploaded),
             Err(error) => {
                 if matches!(error, SendError::Unreachable(_)) {
                     self.proxy.counters.upstream_connect_errors.add();
                 }
-                self.answer(Answer::from(&error))
+                self.answer(Answer::from(&error), uploaded)
             }
         }
     }
@@ -153,9 +150,8 @@ impl Handler {
         *response.version_mut() = Version::HTTP_11;
         if switching {
             let Some(client_side) = upgrade else {
-                return self.answer(Answer::from(&SendError::Malformed(
-                    "101 without a websocket handshake".to_owned(),
-                )));
+                let error = SendError::Malformed("101 without a websocket handshake".to_owned());
+                return self.answer(Answer::from(&error), uploaded);
             };
             self.proxy.counters.upgrades.add();
             let server_side = hyper::upgrade::on(&mut response);
@@ -187,23 +183,29 @@ impl Handler {
 
     /// Answers a request that is not forwarded, whose body nobody will read.
     fn refuse(self, request: &Request<Incoming>, refusal: Refusal) -> Response<ReplyBody> {
-        if !request.body().is_end_stream() {
+        let read = request.body().is_end_stream();
+        if !read {
             self.guards.client.cut_upload();
         }
         if refusal != Refusal::TooManyRequests {
             self.proxy.counters.heads_malformed.add();
         }
-        self.answer(refusal.into())
+        self.answer(refusal.into(), read || request.version() > Version::HTTP_11)
     }
 
-    fn answer(mut self, answer: Answer) -> Response<ReplyBody> {
+    /// `uploaded` is as in [`Self::reply`].
+    fn answer(mut self, answer: Answer, uploaded: bool) -> Response<ReplyBody> {
         tracing::debug!(
             reason = answer.reason,
             status = answer.status.as_u16(),
             "answered by the proxy itself"
         );
         self.exchange.answered(clock::now(), answer.status, answer.ending);
-        answer.into_response().map(|bytes| ReplyBody::Own(Full::new(bytes)))
+        let mut response = answer.into_response();
+        if !uploaded {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response.map(|bytes| ReplyBody::Own(Full::new(bytes)))
     }
 }
 

@@ -193,9 +193,8 @@ fn when_no_address_answers_the_client_is_told_which_were_tried() {
     both_tcp(|way| async move {
         let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let rig = Rig::to(way, &format!("http://localhost:{}", free.port()));
-        let mut client = rig.tcp_client().await;
         for _ in 0..2 {
-            let got = client.call(post("/x", "{}")).await;
+            let got = rig.tcp_client().await.call(post("/x", "{}")).await;
             assert_eq!(
                 (got.status(), got.header("x-goodput-error")),
                 (502, Some("upstream_unreachable"))
