@@ -202,6 +202,10 @@ def main():
                 "e2e": (value(theirs, "request_latency") - connect, mine["ttft_ms"] + mine["tpot_ms"] * (mine["output_tokens"] - 1)),
                 "tokens": (value(theirs, "output_sequence_length"), mine["output_tokens"]),
             })
+        for theirs, row in zip(records, rows):
+            if not close(*row["ttft"]) or not close(*row["e2e"]):
+                trace = {k: round(m["value"], 3) for k, m in theirs["metrics"].items() if k.startswith("http_req_") and isinstance(m["value"], float)}
+                print(f"off  {row} {trace}", file=sys.stderr)
         table = ["| | requests | AIPerf median | proxy median | largest difference | within 2 ms or 2 % |", "|---|---|---|---|---|---|"]
         for name, label in (("ttft", "TTFT, ms"), ("e2e", "E2E to the last token, ms")):
             pairs = [r[name] for r in rows]
