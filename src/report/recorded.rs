@@ -2,7 +2,7 @@
 //!
 //! - *JSON lines*: a `{"meta": {"path": …}}` line, then `{"t_ns": …, "b64": …}` per socket read (nanoseconds since the request
 //!   began, raw HTTP/1.1 bytes with head and chunked framing), then `{"end": "eof" | "client_abort" | …}`.
-//! - *`.stream`*: this project's fixtures, see [`super::stream_file`].
+//! - *`.stream`*: this project's fixtures, see `super::stream_file`.
 //! - *Plain*: the body alone, as `curl -N` prints it. It has no times, so only counts can be explained.
 
 use std::fmt;
