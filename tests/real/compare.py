@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds goodput-proxy against a real model server, its own counters and real clients.
 
-    tests/real/compare.py --upstream http://127.0.0.1:8000 --model NAME --tokenizer DIR [--markdown]
+    tests/real/compare.py --upstream http://127.0.0.1:8000 --model NAME --tokenizer DIR [--requests N] [--concurrency N]
 
 Needs: a running OpenAI-compatible server (vLLM for the server's own counters), the release binary (`cargo build --release`),
 `pip install aiperf openai anthropic`, and AIPerf's `aiperf` on PATH (or --aiperf).
