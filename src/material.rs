@@ -32,7 +32,14 @@ impl Material {
         let material = Self {
             clients: take(config.tls.as_ref().map(tls::server), &mut problems),
             admin: take(config.admin_tls.as_ref().map(tls::admin), &mut problems),
-            upstream: take(config.upstream.tls.as_ref().map(tls::client), &mut problems),
+            upstream: take(
+                config
+                    .upstream
+                    .tls
+                    .as_ref()
+                    .map(|tls| tls::client(tls, config.upstream.protocol)),
+                &mut problems,
+            ),
             token: take(config.admin_auth.token_file.as_deref().map(Token::mounted), &mut problems),
         };
         if problems.is_empty() { Ok(material) } else { Err(problems) }

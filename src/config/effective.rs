@@ -35,7 +35,7 @@ impl Config {
             "upstream": {
                 "url": up.url(),
                 "tls": upstream_tls(up),
-                "protocol": match up.protocol { Protocol::Http1 => "http1", Protocol::H2c => "h2c" },
+                "protocol": match up.protocol { Protocol::Http1 => "http1", Protocol::H2c => "h2c", Protocol::H2 => "h2" },
                 "connect_timeout": show_duration(up.connect_timeout),
                 "pool_idle_timeout": show_duration(up.pool_idle_timeout),
                 "pool_max_idle": up.pool_max_idle,

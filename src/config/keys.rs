@@ -70,7 +70,7 @@ const KEYS: &[Key] = &[
     key(
         "upstream.protocol",
         "http1",
-        "`http1`, or `h2c` (HTTP/2 in clear text, prior knowledge)",
+        "`http1`; `h2` (HTTP/2, of an `https://` server, by ALPN); or `h2c` (HTTP/2 in clear text, prior knowledge)",
     ),
     key(
         "upstream.tls.ca",

@@ -115,6 +115,8 @@ pub enum Protocol {
     Http1,
     /// HTTP/2 with prior knowledge, clear text.
     H2c,
+    /// HTTP/2 over TLS, which the server must pick by ALPN.
+    H2,
 }
 
 /// The model server and how to reach it.

@@ -19,6 +19,8 @@ pub enum ReplyKind {
     Stream,
     /// A stream without a terminal signal: a clean end of the body suffices.
     OpenEnded,
+    /// A gRPC call's, unread: [`Meter::call_status`] says what became of it, and without that it is not finished.
+    Call,
 }
 
 /// The measurement of one request under way.
@@ -34,6 +36,7 @@ pub struct Meter {
     /// The latest mark of the reply.
     latest: Stamp,
     status: Option<u16>,
+    call_status: Option<u16>,
     kind: ReplyKind,
     streaming: bool,
     /// The reply cannot be read from here on.
@@ -66,6 +69,7 @@ impl Meter {
             t_last: None,
             latest: t0,
             status: None,
+            call_status: None,
             kind: ReplyKind::Unread,
             streaming: false,
             blind: false,
@@ -111,6 +115,13 @@ impl Meter {
         }
         if (200..300).contains(&status) {
             self.streaming = streaming;
+        }
+    }
+
+    /// A gRPC reply said what became of the call; `status`: the HTTP status that means the same. For other replies it says nothing.
+    pub fn call_status(&mut self, status: u16) {
+        if self.kind == ReplyKind::Call {
+            self.call_status = Some(status);
         }
     }
 
@@ -236,7 +247,7 @@ impl Meter {
     /// exceed those handed on so far ([`Live::output_tokens`]) is for whoever keeps the counter to add.
     pub fn finish(mut self, at: Stamp, ending: Ending, own_status: Option<u16>) -> Record {
         let t_end = self.advance(at);
-        let outcome = decide(ending, self.status, self.seen(ending));
+        let outcome = decide(ending, self.call_status.or(self.status), self.seen(ending));
         let tokens = self.token_counts();
         Record {
             t0: self.t0,
@@ -250,7 +261,7 @@ impl Meter {
             streaming: self.streaming,
             status: own_status.or(self.status),
             outcome,
-            read: self.kind != ReplyKind::Unread && !self.blind,
+            read: !matches!(self.kind, ReplyKind::Unread | ReplyKind::Call) && !self.blind,
             tokens,
             token_events: self.choices.events(),
             stall_ns: self.stall_ns,
@@ -265,6 +276,11 @@ impl Meter {
         let finished = self.is_finished() || (self.kind == ReplyKind::OpenEnded && ending == Ending::Complete);
         match self.kind {
             ReplyKind::Unread => Seen::Unread,
+            ReplyKind::Call => Seen::Stream {
+                output: true,
+                finished: self.call_status.is_some(),
+                error: false,
+            },
             _ if self.blind && !self.error && !finished => Seen::Unread,
             ReplyKind::Whole => Seen::Whole {
                 output: self.whole_output,

@@ -5,6 +5,7 @@ mod choices;
 mod event;
 mod gaps;
 mod glob;
+pub mod grpc;
 mod judge;
 mod meter;
 mod outcome;

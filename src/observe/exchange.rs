@@ -16,11 +16,12 @@ use super::tap::{Reply, RequestTap, Said, guarded, looks_at};
 use super::{Observer, recorder};
 use crate::clock;
 use crate::lifecycle::Phase;
-use crate::measure::{AskedBounds, Degraded, Ending, Meter, ReplyKind, Stamp};
+use crate::measure::{AskedBounds, Degraded, Ending, Meter, ReplyKind, Stamp, grpc};
 use crate::wire::{Decoder, RequestFacts, RequestScanner, Terminal, WholeFacts};
 
 const CONTENT_TYPE: &str = "content-type";
 const CONTENT_ENCODING: &str = "content-encoding";
+const GRPC_STATUS: &str = "grpc-status";
 
 /// One request under way. Dropped unfinished, it finishes itself: as drained when the proxy's deadline cut it, else as the
 /// client's leaving.
@@ -111,7 +112,9 @@ impl Exchange {
         // An upgraded connection has no reply to read.
         let format = self.request.format.filter(|_| status != StatusCode::SWITCHING_PROTOCOLS);
         let decoder = Decoder::new(format, content_type.as_deref(), encoding.as_deref(), state.said.asked.stream);
+        let grpc = content_type.as_deref().is_some_and(grpc::is_grpc);
         let kind = match format {
+            _ if grpc => ReplyKind::Call,
             _ if !decoder.is_reading() => ReplyKind::Unread,
             _ if !decoder.is_stream() => ReplyKind::Whole,
             Some(format) if format.terminal == Terminal::CleanEnd => ReplyKind::OpenEnded,
@@ -119,9 +122,10 @@ impl Exchange {
         };
         state.meter.head(at, status.as_u16(), kind, decoder.is_stream());
         self.request.progress.head(&state.meter.live());
-        if format.is_some() && status.as_u16() < 400 {
+        if format.is_some() && !grpc && status.as_u16() < 400 {
             state.decoder = Some(decoder);
         }
+        state.call_status(headers);
         // Without a model from the request, the reply's first event may still name one.
         if state.said.asked.model.is_some() {
             state.said.series(&self.observer, &self.request, status.is_success());
@@ -141,6 +145,13 @@ impl Exchange {
             None
         });
         self.request.progress.store(&state.meter.live());
+    }
+
+    /// The trailers of the reply. [`Self::finish`] follows.
+    pub fn trailers(&mut self, trailers: &(impl Fields + ?Sized)) {
+        if let Some(state) = &mut self.state {
+            state.call_status(trailers);
+        }
     }
 
     /// The proxy held a ready frame back from the upstream since the client was not taking more.
@@ -205,6 +216,13 @@ impl State {
             facts.include_usage == Some(true),
         );
         self.said.asked = facts;
+    }
+
+    /// Takes what became of a gRPC call from a head or from trailers.
+    fn call_status(&mut self, fields: &(impl Fields + ?Sized)) {
+        if let Some(status) = fields.first_text(GRPC_STATUS) {
+            self.meter.call_status(grpc::http_status(status));
+        }
     }
 
     /// Lets the decoder read. Once it cannot, or has panicked, the reply counts as unread from there on.

@@ -156,6 +156,9 @@ where
                     this.data(this.body.read_at(), bytes);
                     charge(cx, bytes.len());
                 } else {
+                    if let (Some(exchange), Some(trailers)) = (&mut this.exchange, frame.trailers_ref()) {
+                        exchange.trailers(trailers);
+                    }
                     this.finish(clock::now(), Ending::Complete);
                 }
                 Poll::Ready(Some(Ok(frame)))

@@ -14,15 +14,19 @@ use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion};
 
-use crate::config::{CertFiles, ClientTls, Problem, ServerTls};
+use crate::config::{CertFiles, ClientTls, Problem, Protocol, ServerTls};
 use crate::mounted::{Mounted, Source};
 
 pub(crate) use pinned::pinned;
 
 /// What the traffic port offers, best first.
-const ALPN_SERVER: [&[u8]; 2] = [b"h2", b"http/1.1"];
-/// What the upstream is offered, and what the admin port offers.
+const ALPN_SERVER: [&[u8]; 2] = [HTTP2, b"http/1.1"];
+/// What the upstream is offered where HTTP/1.1 is spoken to it, and what the admin port offers.
 const ALPN_HTTP1: [&[u8]; 1] = [b"http/1.1"];
+/// What the upstream is offered where HTTP/2 is.
+const ALPN_HTTP2: [&[u8]; 1] = [HTTP2];
+/// HTTP/2 in ALPN.
+pub(crate) const HTTP2: &[u8] = b"h2";
 
 /// For connections of clients to the traffic port.
 ///
@@ -81,16 +85,20 @@ fn serving(
     })
 }
 
-/// For connections to the upstream.
+/// For connections to the upstream, over which `protocol` is spoken.
 ///
 /// # Errors
 /// Everything that is wrong with the files.
-pub fn client(tls: &ClientTls) -> Result<Mounted<ClientConfig>, Vec<Problem>> {
+pub fn client(tls: &ClientTls, protocol: Protocol) -> Result<Mounted<ClientConfig>, Vec<Problem>> {
     let ca = tls.ca.as_deref().map(|path| Source::new("upstream.tls.ca", path));
     let own = tls
         .own
         .as_ref()
         .map(|CertFiles { cert, key }| (Source::new("upstream.tls.cert", cert), Source::new("upstream.tls.key", key)));
+    let alpn = match protocol {
+        Protocol::Http1 => ALPN_HTTP1,
+        Protocol::H2 | Protocol::H2c => ALPN_HTTP2,
+    };
     let mut sources = Vec::new();
     if let Some((cert, key)) = &own {
         sources.extend([cert.clone(), key.clone()]);
@@ -115,7 +123,7 @@ pub fn client(tls: &ClientTls) -> Result<Mounted<ClientConfig>, Vec<Problem>> {
                     .map_err(|error| mismatch(key, &error))?
             }
         };
-        config.alpn_protocols = ALPN_HTTP1.map(<[u8]>::to_vec).into();
+        config.alpn_protocols = alpn.map(<[u8]>::to_vec).into();
         Ok(config)
     })
 }

@@ -3,6 +3,7 @@
 
 mod admin;
 mod certs;
+mod grpc;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -308,6 +309,10 @@ fn files_that_cannot_be_used_are_named_with_what_would_mend_them() {
         (
             check("upstream: { url: 'https://a', protocol: h2c }"),
             "upstream.protocol: \"h2c\": is clear text",
+        ),
+        (
+            check("upstream: { url: 'http://a', protocol: h2 }"),
+            "upstream.protocol: \"h2\": goes over TLS",
         ),
         (
             check(&format!("admin_auth: {{ token_file: '{}' }}", at("empty"))),

@@ -136,15 +136,26 @@ fn upstream(cx: &mut Reader, root: &Section<'_>) -> Upstream {
         Target::Unix(_) => "",
     };
     let tls = tls::client(cx, &s, https, host);
-    let protocol = cx.get(&s, "protocol", |leaf| leaf.choice(&["http1", "h2c"]));
-    if https && protocol == 1 {
-        let wrong = Wrong::new("is clear text, and the server's address is `https://`", "write `http1`");
+    let protocol = cx.get(&s, "protocol", |leaf| leaf.choice(&["http1", "h2c", "h2"]));
+    let protocol = [Protocol::Http1, Protocol::H2c, Protocol::H2][protocol];
+    let misfit = match protocol {
+        Protocol::H2c if https => Some(Wrong::new(
+            "is clear text, and the server's address is `https://`",
+            "write `h2`",
+        )),
+        Protocol::H2 if !https => Some(Wrong::new(
+            "goes over TLS, and the server's address is not `https://`",
+            "write `h2c`",
+        )),
+        Protocol::Http1 | Protocol::H2c | Protocol::H2 => None,
+    };
+    if let Some(wrong) = misfit {
         cx.problem(&s, "protocol", wrong);
     }
     Upstream {
         target,
         tls,
-        protocol: if protocol == 0 { Protocol::Http1 } else { Protocol::H2c },
+        protocol,
         connect_timeout: cx.get(&s, "connect_timeout", Leaf::duration),
         pool_idle_timeout: cx.get(&s, "pool_idle_timeout", Leaf::duration),
         pool_max_idle: cx.get(&s, "pool_max_idle", |leaf| leaf.count(0..=65_536)),

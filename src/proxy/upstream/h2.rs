@@ -1,4 +1,4 @@
-//! The HTTP/2 connection (prior knowledge, clear text), shared by all requests and driven by one task of its own. It is made when
+//! The HTTP/2 connection (prior knowledge, or picked by ALPN over TLS), shared by all requests and driven by one task of its own. It is made when
 //! first needed and again when it is gone.
 
 use std::future::poll_fn;

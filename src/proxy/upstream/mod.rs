@@ -34,6 +34,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use http::uri::Scheme;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 
@@ -143,8 +144,13 @@ impl Upstream {
                 prepare::http1(&mut request, &self.0.authority)?;
                 self.0.send_http1(request, limits, sent).await
             }
-            Protocol::H2c => {
-                prepare::h2(&mut request, &self.0.authority)?;
+            Protocol::H2c | Protocol::H2 => {
+                let scheme = if self.0.config.tls.is_some() {
+                    Scheme::HTTPS
+                } else {
+                    Scheme::HTTP
+                };
+                prepare::h2(&mut request, scheme, &self.0.authority)?;
                 self.0.send_h2(request, limits, sent).await
             }
         }

@@ -41,7 +41,7 @@ pub(super) fn http1<B: Body>(request: &mut Request<B>, authority: &HeaderValue) 
 }
 
 /// As [`http1`], for HTTP/2.
-pub(super) fn h2<B>(request: &mut Request<B>, authority: &HeaderValue) -> Result<(), SendError> {
+pub(super) fn h2<B>(request: &mut Request<B>, scheme: Scheme, authority: &HeaderValue) -> Result<(), SendError> {
     *request.version_mut() = Version::HTTP_2;
     let host = request.headers_mut().remove(HOST).unwrap_or_else(|| authority.clone());
     let mut parts = std::mem::take(request.uri_mut()).into_parts();
@@ -49,7 +49,7 @@ pub(super) fn h2<B>(request: &mut Request<B>, authority: &HeaderValue) -> Result
         let named = Authority::try_from(host.as_bytes()).map_err(|e| SendError::Request(format!("Host: {e}")))?;
         parts.authority = Some(named);
     }
-    parts.scheme = Some(Scheme::HTTP);
+    parts.scheme = Some(scheme);
     if parts.path_and_query.is_none() {
         parts.path_and_query = Some(PathAndQuery::from_static("/"));
     }

@@ -48,7 +48,7 @@ log: { level: infoo, format: jsno }
             r#"admin: "localhost:9464": is not an address to listen on; write an IP address and a port, as in `0.0.0.0:8080` or `[::]:8080`"#,
             "workers: 0: is not a whole number in range; write a number from 1 to 1024, or `auto`",
             r#"upstream.url: "https://***@model.example": carries credentials, and requests go through as the client sent them; leave them out"#,
-            r#"upstream.protocol: "http2": is none of the choices; write `http1` or `h2c`"#,
+            r#"upstream.protocol: "http2": is none of the choices; write `http1`, `h2c` or `h2`"#,
             "upstream.connect_timeout: 5: a bare number is no duration, since 0.2 is 0.2 ms in one tool and 0.2 s in another; write the unit: `5s` or `5ms`",
             r#"upstream.pool_idle_timeout: "off": is not a duration; write a number and a unit (ns, us, ms, s, m, h), as in `200ms` or `0.2s`"#,
             r#"upstream.pool_max_idle: "10": is not a whole number; write a number from 0 to 65536"#,
