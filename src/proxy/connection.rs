@@ -149,6 +149,7 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
         }
         Ok(Sniffed::Http2(prefix)) => http2(io, prefix, &proxy).await,
         Ok(Sniffed::Nothing) => {}
+        Ok(Sniffed::TooSlow) => proxy.counters.header_timeouts.add(),
         Err(error) => tracing::debug!(%error, "client connection failed before its first byte"),
     }
 }

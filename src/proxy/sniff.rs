@@ -23,8 +23,10 @@ const FIRST_READ: usize = 8 * 1024;
 pub(super) enum Sniffed {
     Http1(Bytes),
     Http2(Bytes),
-    /// Gone, or it took too long over the preface.
+    /// Gone without a byte.
     Nothing,
+    /// It took too long over the preface.
+    TooSlow,
 }
 
 /// Reads until the protocol is known. `limit` runs from the first byte.
@@ -44,7 +46,7 @@ pub(super) async fn sniff<I: AsyncRead + Unpin>(io: &mut I, limit: Duration) -> 
         };
         match timeout(limit, rest).await {
             Ok(done) => done?,
-            Err(_) => return Ok(Sniffed::Nothing),
+            Err(_) => return Ok(Sniffed::TooSlow),
         }
     }
     let http2 = bytes.starts_with(PREFACE);
@@ -145,7 +147,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn half_a_preface_is_cut_at_the_limit() {
-        assert_eq!(sniffed(&[&PREFACE[..5]]).await, Sniffed::Nothing);
+        assert_eq!(sniffed(&[&PREFACE[..5]]).await, Sniffed::TooSlow);
     }
 
     #[tokio::test(start_paused = true)]

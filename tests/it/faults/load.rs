@@ -6,9 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::super::rig::{Rig, Step, both, chunked, content, post, reply, send, sse_head};
+use super::super::rig::{
+    DONE, Rig, Step, both, chunk, chunked, content, finish, h2, last_chunk, post, reply, send, sse_head, wait,
+};
 use super::program::{self, Program};
 
 #[test]
@@ -83,6 +87,56 @@ fn slow_readers_block_the_upstream_and_take_no_memory() {
         let held = rig.upstream.written() / 20;
         assert!(held <= 512 << 10, "{held} bytes for each client that reads nothing");
         assert_eq!(rig.under_way.requests.count(), 20);
+    });
+}
+
+#[test]
+fn streams_that_nobody_reads_hold_up_no_other_of_their_http2_connection_and_take_no_memory() {
+    both(|way| async move {
+        let piece = chunked(vec![b'x'; 64 << 10]);
+        let unread = vec![Step::Body, sse_head(), Step::Repeat(piece, 3200)];
+        let read = vec![
+            Step::Body,
+            sse_head(),
+            chunk(content("a")),
+            wait(20),
+            chunk(content("b")),
+            chunk([finish().as_str(), DONE].concat()),
+            last_chunk(),
+        ];
+        let rig = Rig::new(way, vec![unread.clone(), unread.clone(), unread, read]);
+        let (mut sender, connection) = http2::Builder::new(TokioExecutor::new())
+            .initial_stream_window_size(64 << 10)
+            .initial_connection_window_size(1 << 20)
+            .handshake::<_, h2::BoxBody>(TokioIo::new(rig.pipe()))
+            .await
+            .unwrap();
+        tokio::spawn(connection);
+        let mut held_back = Vec::new();
+        for _ in 0..3 {
+            sender.ready().await.unwrap();
+            held_back.push(sender.send_request(h2::post("/x", "{}")).await.unwrap());
+        }
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        // A pipe of 64 KiB and the client's own window are no memory of the proxy's.
+        let held = rig.upstream.written() / 3;
+        assert!(held <= 512 << 10, "{held} bytes for each stream that nobody reads");
+
+        for _ in 0..20 {
+            let (_, body, error) = h2::call(&mut sender, h2::chat()).await;
+            assert_eq!(error, None);
+            assert_eq!(body, [&content("a"), &content("b"), &finish(), DONE].concat().into_bytes());
+        }
+        for record in rig.finished(20).await {
+            assert_eq!(
+                (record.outcome, record.ttft_ms, record.stall_ms),
+                ("ok", Some(0.0), Some(20.0))
+            );
+        }
+        assert_eq!(rig.under_way.requests.count(), 3);
+        drop(held_back);
+        rig.upstream.until(|u| u.closed().len() >= 3).await;
+        assert_eq!(rig.finished(23).await[22].outcome, "client_cancelled");
     });
 }
 

@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 
+use goodput_proxy::clock;
+
 /// A running proxy on ports of the kernel's choice; killed when its test ends.
 pub(super) struct Program {
     child: Child,
@@ -51,13 +53,14 @@ impl Program {
         assert!(sent.success());
     }
 
-    /// Reads the log until a line holds `text`.
-    fn until(&mut self, text: &str) {
+    /// Reads the log until a line holds `text`; gives that line.
+    fn until(&mut self, text: &str) -> String {
         let mut line = String::new();
         while !line.contains(text) {
             line.clear();
             assert!(self.log.read_line(&mut line).unwrap() > 0, "the log ended without {text:?}");
         }
+        line
     }
 
     /// Its resident memory, KiB.
@@ -163,6 +166,28 @@ fn within_the_drain_delay_new_requests_are_served() {
 }
 
 #[test]
+fn a_second_signal_cuts_the_stream_under_way_at_once() {
+    let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut proxy = Program::start(upstream.local_addr().unwrap(), 1024, "1h");
+    let mut client = send(proxy.traffic, ASK);
+    let (mut server, _) = upstream.accept().unwrap();
+    head(&mut server);
+    server.write_all(STREAM.as_bytes()).unwrap();
+    head(&mut client);
+    proxy.signal("-TERM");
+    proxy.until("draining");
+    proxy.signal("-INT");
+    let last = proxy.until("stopped at once by a second signal");
+    assert!(last.contains(r#""cut":1"#), "{last}");
+    assert_eq!(proxy.child.wait().unwrap().code(), Some(130));
+    // Both sides see it, and nobody can take it for a whole reply.
+    let mut got = Vec::new();
+    let _ = client.read_to_end(&mut got);
+    assert_eq!(got, b"3\r\none\r\n");
+    assert!(!server.read(&mut [0]).is_ok_and(|n| n > 0));
+}
+
+#[test]
 fn a_dead_upstream_changes_neither_liveness_nor_readiness() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let proxy = Program::start(nobody, 1024, "off");
@@ -200,12 +225,21 @@ fn out_of_file_descriptors_it_serves_on_once_some_are_free() {
     // What is not accepted waits in the backlog.
     let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(proxy.traffic).unwrap()).collect();
     proxy.until("cannot accept a connection");
+    let failing = clock::now();
     drop(held);
     assert!(get(proxy.traffic, "/v1/models").ends_with("\r\n\r\nok"));
     let metrics = get(proxy.admin, "/metrics");
     let errors = metrics
         .lines()
-        .find(|l| l.starts_with("goodput_proxy_accept_errors_total"))
+        .find_map(|l| l.strip_prefix("goodput_proxy_accept_errors_total "))
         .unwrap();
-    assert_ne!(errors.split(' ').nth(1), Some("0"), "{errors}");
+    let errors: u64 = errors.parse().unwrap();
+    // The pause doubles from 5 ms to a second.
+    let most = 9 + clock::now().since(failing) / 1_000_000_000;
+    assert!((1..=most).contains(&errors), "{errors} of {most}");
+    // However many there were, one line told of them.
+    proxy.signal("-TERM");
+    let mut rest = String::new();
+    proxy.log.read_to_string(&mut rest).unwrap();
+    assert!(!rest.contains("cannot accept a connection"), "{rest}");
 }
