@@ -50,6 +50,7 @@ use crate::measure::Stamp;
 pub use self::body::Body;
 pub use self::connect::Connector;
 pub use self::error::{BodyError, BoxError, Limit, SendError};
+pub(in crate::proxy) use self::socket::switched;
 pub use self::socket::{BoxIo, Io};
 pub use self::upload::EXPECT_PATIENCE;
 

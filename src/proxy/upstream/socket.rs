@@ -6,6 +6,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::marks::Marks;
@@ -44,6 +47,15 @@ impl StampedIo {
             Poll::Pending => {}
         }
         if self.broken { Poll::Pending } else { written }
+    }
+}
+
+/// The bare socket of a connection that has switched protocols, and what was read of it already. A tunnel awaits no reply, so its
+/// failed writes must not be kept back: they would never end.
+pub(in crate::proxy) fn switched(upgraded: Upgraded) -> (Bytes, BoxIo) {
+    match upgraded.downcast::<TokioIo<StampedIo>>() {
+        Ok(parts) => (parts.read_buf, parts.io.into_inner().io),
+        Err(other) => (Bytes::new(), Box::new(TokioIo::new(other))),
     }
 }
 

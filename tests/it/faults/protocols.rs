@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
 use tokio::sync::{Notify, mpsc};
 
-use super::super::rig::{DONE, Rig, Step, both, chat, chunk, content, finish, h2, last_chunk, post, send, wait};
+use super::super::rig::{DONE, Rig, Step, both, both_tcp, chat, chunk, content, finish, h2, last_chunk, post, send, wait};
 
 #[test]
 fn an_http2_client_gets_a_stream_without_the_upstreams_hop_by_hop_fields() {
@@ -260,5 +260,59 @@ fn a_tunnel_ends_with_either_side() {
             rig.under_way.connections.empty().await;
             assert_eq!(rig.under_way.requests.count(), 0);
         }
+    });
+}
+
+#[test]
+fn a_tunnel_that_is_reset_is_recorded_as_broken_by_the_side_that_reset_it() {
+    both_tcp(|way| async move {
+        let rig = Rig::tcp(way, "", vec![vec![send(SWITCH), Step::Take(4), Step::Reset]]).await;
+        for writes_on in [false, true] {
+            let mut client = rig.tcp_client().await;
+            client.send(HANDSHAKE).await;
+            client.head().await.unwrap();
+            client.send("ping").await;
+            // A write that the dead upstream refuses must end the tunnel as well as a read does.
+            while writes_on && client.try_send("more").await.is_ok() {
+                tokio::task::yield_now().await;
+            }
+            client.rest().await;
+            rig.under_way.requests.empty().await;
+        }
+        let outcomes: Vec<_> = rig.records().iter().map(|record| (record.outcome, record.status)).collect();
+        assert_eq!(outcomes, [("upstream_reset", Some(101)); 2]);
+
+        let rig = Rig::tcp(way, "", vec![vec![send(SWITCH), Step::Hold]]).await;
+        let mut client = rig.tcp_client().await;
+        client.send(HANDSHAKE).await;
+        client.head().await.unwrap();
+        client.reset();
+        rig.upstream.until(|u| !u.closed().is_empty()).await;
+        rig.under_way.requests.empty().await;
+        assert_eq!(rig.record().outcome, "client_cancelled");
+    });
+}
+
+#[test]
+fn a_tunnel_that_either_side_ends_orderly_is_complete_whatever_the_other_does_then() {
+    both_tcp(|way| async move {
+        let rig = Rig::tcp(way, "", vec![vec![send(SWITCH), Step::Fin]]).await;
+        let mut client = rig.tcp_client().await;
+        client.send(HANDSHAKE).await;
+        client.head().await.unwrap();
+        assert_eq!(client.rest().await, b"");
+        client.reset();
+        rig.under_way.requests.empty().await;
+        assert_eq!(rig.record().outcome, "ok");
+
+        let rig = Rig::tcp(way, "", vec![vec![send(SWITCH), Step::Take(4), Step::Hold]]).await;
+        let mut client = rig.tcp_client().await;
+        client.send(HANDSHAKE).await;
+        client.head().await.unwrap();
+        client.send("ping").await;
+        client.fin().await;
+        client.rest().await;
+        rig.under_way.requests.empty().await;
+        assert_eq!(rig.record().outcome, "ok");
     });
 }
