@@ -247,7 +247,9 @@ impl Meter {
     /// exceed those handed on so far ([`Live::output_tokens`]) is for whoever keeps the counter to add.
     pub fn finish(mut self, at: Stamp, ending: Ending, own_status: Option<u16>) -> Record {
         let t_end = self.advance(at);
-        let outcome = decide(ending, self.call_status.or(self.status), self.seen(ending));
+        // A head that the proxy's own reply stands in for never reached the client.
+        let status = self.call_status.or(self.status).filter(|_| own_status.is_none());
+        let outcome = decide(ending, status, self.seen(ending));
         let tokens = self.token_counts();
         Record {
             t0: self.t0,

@@ -144,15 +144,15 @@ impl Handler {
     ) -> Response<ReplyBody> {
         let at = response.body().read_at();
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if switching && upgrade.is_none() {
+            let error = SendError::Malformed("101 without a websocket handshake".to_owned());
+            return self.answer(Answer::from(&error), uploaded);
+        }
         self.exchange.head(at, response.status(), response.headers());
-        headers::forward_response(response.headers_mut(), switching && upgrade.is_some());
+        headers::forward_response(response.headers_mut(), switching);
         // The client's version is hyper's business; the upstream's own (1.0, 2) must not show.
         *response.version_mut() = Version::HTTP_11;
-        if switching {
-            let Some(client_side) = upgrade else {
-                let error = SendError::Malformed("101 without a websocket handshake".to_owned());
-                return self.answer(Answer::from(&error), uploaded);
-            };
+        if let Some(client_side) = upgrade.filter(|_| switching) {
             self.proxy.counters.upgrades.add();
             let server_side = hyper::upgrade::on(&mut response);
             tokio::spawn(tunnel::run(

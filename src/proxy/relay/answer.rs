@@ -21,7 +21,7 @@ impl From<Failure> for SendError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Closed => Self::ClosedBeforeHead,
-            Failure::TooLarge | Failure::Head(BadHead::TooManyFields) => Self::HeadTooLarge,
+            Failure::Head(BadHead::TooLarge) => Self::HeadTooLarge,
             Failure::Head(BadHead::Malformed) => {
                 Self::Malformed("it is not HTTP/1.1, or its framing is contradictory".to_owned())
             }

@@ -1,7 +1,7 @@
 //! PURE: what is asserted of heads and chunked coding on the short way for any bytes (see [`crate::fuzzing`]).
 
 use super::chunked::Chunked;
-use super::head::{self, Framing, Request};
+use super::head::{self, Framing, Limits, Request};
 use crate::fuzzing::pieces;
 
 /// The longest head whose every prefix is tried.
@@ -11,7 +11,8 @@ const SHORT: usize = 2048;
 pub(crate) fn relay_head(data: &[u8]) {
     let Some((pick, bytes)) = data.split_first() else { return };
     request(bytes);
-    response(bytes, pick & 1 == 1, pick & 2 == 2);
+    let most = if pick & 4 == 4 { 128 } else { usize::MAX };
+    response(bytes, pick & 1 == 1, pick & 2 == 2, most);
 }
 
 fn request(bytes: &[u8]) {
@@ -60,14 +61,19 @@ fn request(bytes: &[u8]) {
     );
 }
 
-fn response(bytes: &[u8], to_head: bool, close: bool) {
+fn response(bytes: &[u8], to_head: bool, close: bool, most: usize) {
     let mut out = Vec::new();
-    let read = head::response(bytes, to_head, close, 100, &mut out, |_, _| {});
+    let limits = Limits {
+        bytes: most,
+        fields: 100,
+    };
+    let mut seen = 0;
+    let read = head::response(bytes, to_head, close, limits, &mut out, |_, _| seen += 1);
     let Ok(Some(head)) = read else {
-        assert!(out.is_empty(), "part of a head that is not passed on");
+        assert!(out.is_empty() && seen == 0, "part of a head that is not passed on");
         return;
     };
-    assert!(head.len <= bytes.len());
+    assert!(seen == 1 && head.len <= bytes.len().min(limits.bytes));
     let lines = lines(&out);
     let (lengths, codings) = (values(&lines, "content-length"), values(&lines, "transfer-encoding"));
     match head.framing {

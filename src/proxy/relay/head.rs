@@ -228,37 +228,49 @@ pub(super) struct ResponseHead {
 pub(super) enum BadHead {
     /// Not HTTP/1.x, or its framing cannot be told.
     Malformed,
-    /// More fields than allowed.
-    TooManyFields,
+    /// More bytes or fields than allowed.
+    TooLarge,
+}
+
+/// How large a response head may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Bytes of the head.
+    pub(super) bytes: usize,
+    /// Its fields.
+    pub(super) fields: usize,
 }
 
 /// What the first bytes of a response are.
 pub(super) type Response = Result<Option<ResponseHead>, BadHead>;
 
 /// Reads the response head at the start of `buf` and appends it to `out` as the client gets it; none while it is incomplete.
-/// `see` is shown the fields. A body that ends with the connection leaves chunked, so that the client's connection survives.
+/// `see` is shown the fields of a head that is passed on, never of another: an answer of the proxy's own takes its place. A body
+/// that ends with the connection leaves chunked, so that the client's connection survives.
 pub(super) fn response(
     buf: &[u8],
     to_head_request: bool,
     close: bool,
-    max_fields: usize,
+    limits: Limits,
     out: &mut Vec<u8>,
     mut see: impl FnMut(u16, &[Header<'_>]),
 ) -> Response {
     // The large table costs 16 KiB of stores: only heads that need it pay.
     let mut table = [httparse::EMPTY_HEADER; PLAIN_FIELDS];
     let mut large;
-    let mut parsed = httparse::Response::new(&mut table[..max_fields.min(PLAIN_FIELDS)]);
+    let mut parsed = httparse::Response::new(&mut table[..limits.fields.min(PLAIN_FIELDS)]);
     let mut outcome = parsed.parse(buf);
-    if outcome == Err(httparse::Error::TooManyHeaders) && max_fields > PLAIN_FIELDS {
+    if outcome == Err(httparse::Error::TooManyHeaders) && limits.fields > PLAIN_FIELDS {
         large = [httparse::EMPTY_HEADER; RESPONSE_FIELDS];
-        parsed = httparse::Response::new(&mut large[..max_fields.min(RESPONSE_FIELDS)]);
+        parsed = httparse::Response::new(&mut large[..limits.fields.min(RESPONSE_FIELDS)]);
         outcome = parsed.parse(buf);
     }
     let len = match outcome {
+        Ok(Status::Complete(len)) if len > limits.bytes => return Err(BadHead::TooLarge),
         Ok(Status::Complete(len)) => len,
+        Ok(Status::Partial) if buf.len() > limits.bytes => return Err(BadHead::TooLarge),
         Ok(Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooManyFields),
+        Err(httparse::Error::TooManyHeaders) => return Err(BadHead::TooLarge),
         Err(_) => return Err(BadHead::Malformed),
     };
     let (Some(status @ 100..), Some(minor)) = (parsed.code, parsed.version) else {

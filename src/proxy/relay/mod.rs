@@ -228,8 +228,10 @@ impl Relay {
             is_head,
             close,
             half_close: self.half_close,
-            max_head: self.upstream.max_header_bytes,
-            max_fields: self.upstream.max_headers,
+            head: head::Limits {
+                bytes: self.upstream.max_header_bytes,
+                fields: self.upstream.max_headers,
+            },
         };
         let up = Pending::new(first);
         let mut transfer = Transfer::new(

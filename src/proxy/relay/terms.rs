@@ -1,6 +1,6 @@
 //! What an exchange over the relay is told, and what becomes of it.
 
-use super::head::BadHead;
+use super::head::{BadHead, Limits};
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::proxy::counters::Counters;
@@ -26,8 +26,6 @@ pub(super) enum Failure {
     Closed,
     /// What came is no response head.
     Head(BadHead),
-    /// The head is larger than allowed.
-    TooLarge,
     /// One of the proxy's limits.
     Timeout(Limit),
 }
@@ -41,10 +39,8 @@ pub(super) struct Terms {
     pub(super) close: bool,
     /// Serve on after the client's FIN.
     pub(super) half_close: bool,
-    /// Largest response head.
-    pub(super) max_head: usize,
-    /// Most response fields.
-    pub(super) max_fields: usize,
+    /// How large the response head may be.
+    pub(super) head: Limits,
 }
 
 /// What the proxy itself adds.

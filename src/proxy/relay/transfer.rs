@@ -240,15 +240,13 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             let (terms, observed, down) = (self.terms, &mut *self.observed, self.down.tail());
             // An early reply: whatever becomes of the upload, the client is told that this connection carries no other request.
             let close = terms.close || !self.sent;
-            let read = head::response(bytes, terms.is_head, close, terms.max_fields, down, |status, fields| {
+            let read = head::response(bytes, terms.is_head, close, terms.head, down, |status, fields| {
                 if status >= 200 {
                     super::show_head(observed, at, status, fields);
                 }
             });
             let head = match read {
-                Ok(Some(head)) if head.len > terms.max_head => return Some(End::NoHead(Failure::TooLarge)),
                 Ok(Some(head)) => head,
-                Ok(None) if bytes.len() > terms.max_head => return Some(End::NoHead(Failure::TooLarge)),
                 Ok(None) => {
                     self.state = Reply::Head(bytes.to_vec());
                     return None;

@@ -255,16 +255,17 @@ fn a_reply_head_over_a_limit_is_answered_502_with_its_own_reason() {
                 format!("X-Big: {}\r\n", "v".repeat(10_000)),
             ),
         ] {
-            let head = format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 2\r\n\r\nok");
-            let rig = Rig::configured(way, yaml, vec![vec![Step::Body, send(head), Step::Hold]]);
-            let got = rig.client().call(post("/x", "{}")).await;
-            assert_eq!(got.status(), 502, "{yaml} {}", fields.len());
-            assert_eq!(
-                got.header("x-goodput-error"),
-                Some("upstream_head_too_large"),
-                "{yaml} {}",
-                fields.len()
-            );
+            for status in ["200 OK", "400 Bad Request", "503 Service Unavailable"] {
+                let head = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: 2\r\n\r\nok");
+                let rig = Rig::configured(way, yaml, vec![vec![Step::Body, send(head), Step::Hold]]);
+                let got = rig.client().call(post("/x", "{}")).await;
+                let what = format!("{status} {yaml} {}", fields.len());
+                assert_eq!(got.status(), 502, "{what}");
+                assert_eq!(got.header("x-goodput-error"), Some("upstream_head_too_large"), "{what}");
+                // What the client got, not what the upstream had meant.
+                let record = rig.record();
+                assert_eq!((record.outcome, record.status), ("upstream_reset", Some(502)), "{what}");
+            }
         }
     });
 }

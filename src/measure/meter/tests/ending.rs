@@ -111,3 +111,13 @@ fn the_proxys_own_reply_has_its_status_but_not_its_verdict() {
         (Outcome::UpstreamUnreachable, Some(502), None)
     );
 }
+
+#[test]
+fn a_head_that_a_reply_of_the_proxys_own_took_the_place_of_does_not_decide() {
+    for (status, own) in [(404, 502), (429, 502), (200, 400)] {
+        let mut meter = Meter::new(ms(0), ItlBounds::NONE);
+        meter.head(ms(5), status, ReplyKind::Unread, false);
+        let r = meter.finish(ms(6), Ending::UpstreamReset, Some(own));
+        assert_eq!((r.outcome, r.status), (Outcome::UpstreamReset, Some(own)), "{status}");
+    }
+}
