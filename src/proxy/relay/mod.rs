@@ -250,7 +250,7 @@ impl Relay {
         let (body_left, close) = (transfer.body_left, transfer.terms.close);
         drop(transfer);
         match end {
-            End::Complete { reusable, uploaded } => {
+            End::Complete { reusable } => {
                 if reusable {
                     self.pool.put(upstream);
                 } else {
@@ -259,7 +259,7 @@ impl Relay {
                 if body_left > 0 {
                     linger(client).await;
                 }
-                uploaded && !close
+                body_left == 0 && !close
             }
             End::ClientGone => {
                 observed.finish(clock::now(), Ending::ClientGone);

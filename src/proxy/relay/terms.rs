@@ -9,8 +9,8 @@ use crate::proxy::upstream::Limit;
 /// How an exchange over the relay ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// The reply is through. `reusable`: the upstream connection may serve again; `uploaded`: so may the client's.
-    Complete { reusable: bool, uploaded: bool },
+    /// The reply is through. `reusable`: the upstream connection may serve again.
+    Complete { reusable: bool },
     /// The client is gone.
     ClientGone,
     /// Nothing reached the client yet: the proxy answers by itself.

@@ -238,8 +238,9 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
     fn heads(&mut self, cx: &mut Context<'_>, at: Stamp, mut bytes: &[u8]) -> Option<End> {
         loop {
             let (terms, observed, down) = (self.terms, &mut *self.observed, self.down.tail());
-            // An early reply: whatever becomes of the upload, the client is told that this connection carries no other request.
-            let close = terms.close || !self.sent;
+            // An early reply amid the upload: whatever becomes of it, the client is told that this connection carries no other
+            // request. One that is read whole but not sent on whole costs the upstream's connection only.
+            let close = terms.close || self.body_left > 0;
             let read = head::response(bytes, terms.is_head, close, terms.head, down, |status, fields| {
                 if status >= 200 {
                     super::show_head(observed, at, status, fields);
@@ -331,14 +332,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
     fn complete(&mut self, cx: &mut Context<'_>, at: Stamp, last: &[u8], clean: bool) -> Option<End> {
         self.observed.finish(at, Ending::Complete);
         let reusable = matches!(self.state, Reply::Body { reusable: true, .. }) && clean && self.sent;
-        self.last(
-            cx,
-            End::Complete {
-                reusable,
-                uploaded: self.sent,
-            },
-            last,
-        )
+        self.last(cx, End::Complete { reusable }, last)
     }
 
     /// The reply broke off. What came before still goes to the client.

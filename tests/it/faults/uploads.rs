@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use goodput_proxy::clock;
+use goodput_proxy::proxy::upstream::{BoxIo, Connector};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use super::super::rig::{DONE, Rig, Step, both, both_tcp, chunk, content, finish, last_chunk, post, reply, send, sse_head, wait};
+use super::super::rig::{
+    DONE, Rig, Step, Upstream, both, both_tcp, chunk, content, finish, last_chunk, post, reply, send, sse_head, wait,
+};
 
 const MS: u64 = 1_000_000;
 
@@ -92,6 +95,38 @@ fn an_early_error_reaches_a_client_that_is_still_uploading() {
             }
             upload.abort();
         }
+    });
+}
+
+#[test]
+fn an_early_reply_to_a_request_that_was_read_but_not_all_sent_on_costs_the_client_nothing() {
+    both(|way| async move {
+        let refusal = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 9\r\n\r\ntoo large";
+        let early = vec![send(refusal), Step::Stall(Arc::new(Notify::new()))];
+        let upstream = Upstream::new(vec![early, reply("200 OK", "text/plain", "ok")]);
+        let server = upstream.clone();
+        // The upstream's socket takes the beginning of the request only; the proxy has read all of it.
+        let connector = Connector::new(move || {
+            let server = server.clone();
+            async move {
+                let (ours, theirs) = tokio::io::duplex(512);
+                tokio::spawn(server.serve(Box::new(theirs)));
+                Ok(Box::new(ours) as BoxIo)
+            }
+        });
+        let rig = Rig::with(way, "", 64 << 10, upstream, connector);
+        let mut client = rig.client();
+        let got = client.call([head("/x", 3000, ""), "z".repeat(3000)].concat()).await;
+        assert_eq!((got.status(), got.text().as_str()), (413, "too large"));
+        // A close here would be a reset for whoever had sent a request ahead, and could destroy the reply.
+        assert_eq!(got.header("connection"), None);
+        assert_eq!(client.call(post("/x", "{}")).await.text(), "ok");
+        let connections: Vec<_> = rig.upstream.seen().iter().map(|seen| seen.connection).collect();
+        assert_eq!(
+            connections,
+            [0, 1],
+            "what is left of the first request must not lead the second"
+        );
     });
 }
 
