@@ -10,8 +10,9 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, Interest};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
@@ -62,9 +63,25 @@ pub trait ClientStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {
 
     /// Makes the coming close a reset, where there is such a thing: an HTTP/1.0 client takes a clean close as the end of a body.
     fn reset_on_close(&self) {}
+
+    /// Whether the client is gone as far as can be told without reading: it reset the connection or, with `fin`, ended its side. An
+    /// end that is still behind bytes for which the socket has no room cannot be seen. Never true where the transport cannot tell.
+    fn is_gone(&self, _fin: bool) -> bool {
+        false
+    }
 }
 
 impl ClientStream for TcpStream {
+    fn is_gone(&self, fin: bool) -> bool {
+        // What the reactor has heard so far: asked for once and never awaited, so that no wake-up of the reader's is taken.
+        let state = pin!(self.ready(Interest::READABLE | Interest::ERROR));
+        match state.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(Ok(state)) => state.is_error() || (fin && state.is_read_closed()),
+            Poll::Ready(Err(_)) => true,
+            Poll::Pending => false,
+        }
+    }
+
     fn reset_on_close(&self) {
         let _ = socket2::SockRef::from(self).set_linger(Some(Duration::ZERO));
     }

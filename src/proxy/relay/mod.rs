@@ -14,6 +14,7 @@ pub(crate) mod fuzz;
 mod head;
 mod limits;
 mod pending;
+mod presence;
 mod terms;
 mod transfer;
 
@@ -32,8 +33,10 @@ use self::answer::{linger, refuse};
 use self::head::{Request, RequestHead};
 use self::limits::Deadlines;
 use self::pending::{Pending, READ_SIZE, poll_read_with};
+use self::presence::Presence;
 use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
+use super::connection::ClientStream;
 use super::counters::Counters;
 use super::error::Refusal;
 use super::pool::Pool;
@@ -104,7 +107,7 @@ impl Relay {
     /// Serves a client's connection for as long as its requests are plain. `read` is what was read of it already.
     pub(in crate::proxy) async fn serve<C>(&self, mut client: C, mut read: Vec<u8>, mut phase: PhaseWatch) -> Left<C>
     where
-        C: AsyncRead + AsyncWrite + Send + Unpin,
+        C: ClientStream,
     {
         loop {
             let parsed = tokio::select! {
@@ -198,7 +201,7 @@ impl Relay {
         closing: bool,
     ) -> bool
     where
-        C: AsyncRead + AsyncWrite + Send + Unpin,
+        C: ClientStream,
     {
         let tap = observed.request_tap();
         let is_head = &read[head.method.clone()] == b"HEAD";
@@ -292,7 +295,7 @@ impl Relay {
         deadlines: &Deadlines,
     ) -> Result<(BoxIo, usize), Unsent>
     where
-        C: AsyncRead + Unpin,
+        C: ClientStream,
     {
         if let Some(mut socket) = self.pool.take().await {
             self.attempt(tap);
@@ -307,7 +310,7 @@ impl Relay {
         let watched = async {
             tokio::select! {
                 connected = connecting => Some(connected),
-                () = gone(client, next, body_left > 0 || self.half_close) => None,
+                () = gone(client, next, body_left > 0, self.half_close) => None,
             }
         };
         match watched.await {
@@ -330,7 +333,7 @@ enum Unsent {
 /// Answers a request past `limits.max_requests`. Whether the connection can serve another.
 async fn turn_away<C>(client: &mut C, read: &mut Vec<u8>, head: &RequestHead, observed: &mut Exchange, closing: bool) -> bool
 where
-    C: AsyncRead + AsyncWrite + Unpin,
+    C: ClientStream,
 {
     let is_head = &read[head.method.clone()] == b"HEAD";
     let ready = head.ready(read);
@@ -347,19 +350,17 @@ where
     .await
 }
 
-/// Resolves when the client is gone. With `uploading` its bytes are the upload's business, and its end is seen there.
-async fn gone<C: AsyncRead + Unpin>(client: &mut C, next: &mut Vec<u8>, uploading: bool) {
-    if uploading {
-        return std::future::pending().await;
-    }
-    while next.len() < READ_SIZE {
+/// Resolves when the client is gone. With `uploading` its bytes are the upload's business and are not read.
+async fn gone<C: ClientStream>(client: &mut C, next: &mut Vec<u8>, uploading: bool, half_close: bool) {
+    while !uploading && !half_close && next.len() < READ_SIZE {
         let read =
             poll_fn(|cx| poll_read_with(client, cx, READ_SIZE - next.len(), |_, bytes| next.extend_from_slice(bytes))).await;
         if !matches!(read, Ok(Some(()))) {
             return;
         }
     }
-    std::future::pending::<()>().await;
+    let mut presence = Presence::default();
+    poll_fn(|cx| presence.poll_gone(cx, client, !half_close)).await;
 }
 
 /// The final response head, as the observer takes it.

@@ -6,21 +6,21 @@
 
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite};
-
 use super::head::{self, BadHead, Framing};
 use super::limits::{Deadlines, Timer};
 use super::pending::{Pending, READ_SIZE, poll_read_with};
+use super::presence::Presence;
 use super::terms::{End, Failure, Overhead, Terms};
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, RequestTap};
+use crate::proxy::connection::ClientStream;
 use crate::proxy::upstream::{BoxIo, Limit};
 
 /// Reads handled in one poll before others get their turn.
 const TURNS: usize = 16;
 
-/// Most bytes of a next request kept while a reply is under way. Past it the client is no longer read, nor its leaving seen.
+/// Most bytes of a next request kept while a reply is under way. Past it the client is no longer read; see [`Presence`].
 const PIPELINE_CAP: usize = 64 * 1024;
 
 /// The exchange under way.
@@ -46,6 +46,7 @@ pub(super) struct Transfer<'a, C> {
     /// The upstream takes no more of the request: what it says is still read.
     upload_broken: bool,
     client_fin: bool,
+    presence: Presence,
     /// Set once the reply is over; what is pending still goes out.
     over: Option<End>,
 }
@@ -60,7 +61,7 @@ enum Reply {
     },
 }
 
-impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
+impl<'a, C: ClientStream> Transfer<'a, C> {
     #[expect(clippy::too_many_arguments, reason = "the parts of one exchange, named where it is made")]
     pub(super) fn new(
         client: &'a mut C,
@@ -91,6 +92,7 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
             sent: false,
             upload_broken: false,
             client_fin: false,
+            presence: Presence::default(),
             over: None,
         }
     }
@@ -365,7 +367,16 @@ impl<'a, C: AsyncRead + AsyncWrite + Unpin> Transfer<'a, C> {
 
     /// Watches for the client's leaving once its request is read, and keeps what it sends ahead.
     fn poll_client(&mut self, cx: &mut Context<'_>) -> (bool, Option<End>) {
-        if self.body_left > 0 || self.client_fin || self.next.len() >= PIPELINE_CAP {
+        if self.client_fin {
+            return (false, None);
+        }
+        let held_back = !self.up.is_empty() || self.upload_broken;
+        if self.next.len() >= PIPELINE_CAP || (self.body_left > 0 && held_back) {
+            let gone = self.presence.poll_gone(cx, self.client, !self.terms.half_close).is_ready();
+            return (gone, gone.then_some(End::ClientGone));
+        }
+        if self.body_left > 0 {
+            // The upload reads.
             return (false, None);
         }
         let next = &mut *self.next;

@@ -135,6 +135,39 @@ fn a_client_that_leaves_during_its_upload_leaves_no_whole_request_behind() {
 }
 
 #[test]
+fn a_client_that_cannot_be_read_for_want_of_room_is_seen_leaving_all_the_same() {
+    both_tcp(|way| async move {
+        if way == Way::Full {
+            // hyper reads by itself, and not before there is room.
+            return;
+        }
+        let upload = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n".to_owned();
+        for (request, body, exit) in [
+            (&upload, false, Exit::Drop),
+            (&upload, false, Exit::Fin),
+            (&chat(), true, Exit::Drop),
+            (&chat(), true, Exit::Fin),
+        ] {
+            let gate = Arc::new(Notify::new());
+            let mut script = vec![Step::Stall(Arc::clone(&gate)), Step::Hold];
+            if body {
+                script.insert(0, Step::Body);
+            }
+            let rig = Rig::piped(way, "", 1024, vec![script]);
+            let mut client = rig.tcp_client().await;
+            client.send([request.as_bytes(), &[b'z'; 100 << 10]].concat()).await;
+            rig.upstream.until(|u| u.seen().len() == 1).await;
+            let left = leave(exit, client).await;
+            rig.under_way.requests.empty().await;
+            assert_cancelled(&rig, 0);
+            gate.notify_one();
+            rig.upstream.until(|u| !u.closed().is_empty()).await;
+            drop(left);
+        }
+    });
+}
+
+#[test]
 fn a_client_that_leaves_a_chunked_upload_never_gets_it_a_clean_end() {
     both(|way| async move {
         let rig = Rig::new(way, vec![vec![Step::Body, sse_head(), Step::Hold]]);
