@@ -197,14 +197,10 @@ pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::
 /// Serves plain requests the short way. What is left for the full server, if anything.
 async fn relayed<I: ClientStream>(relay: &Relay, io: I, prefix: Bytes, proxy: &Arc<Proxy>) -> Option<(I, Bytes)> {
     // Moved, not copied: else the first read's buffer of 8 KiB would stay with the connection to its end.
-    let (mut phase, serving) = (proxy.phase.clone(), relay.serve(io, prefix.into(), proxy.phase.clone()));
-    tokio::select! {
-        biased;
-        left = serving => match left {
-            Left::Full(io, read) => Some((io, Bytes::from(read))),
-            Left::Closed => None,
-        },
-        () = phase.reached(Phase::Stopped) => None,
+    let serving = pin!(relay.serve(io, prefix.into(), proxy.phase.clone()));
+    match proxy.phase.unless_reached(Phase::Stopped, serving).await {
+        Some(Left::Full(io, read)) => Some((io, Bytes::from(read))),
+        Some(Left::Closed) | None => None,
     }
 }
 
