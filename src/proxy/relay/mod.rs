@@ -17,6 +17,7 @@ mod pending;
 mod presence;
 mod terms;
 mod transfer;
+mod upload;
 
 use std::fmt;
 use std::future::poll_fn;

@@ -2,7 +2,8 @@
 //!
 //! Whatever one read brought leaves in one write, chunk framing included, and is shown to the tap after that write (before it only
 //! for the last bytes, so that the record exists when the client sees the end). One buffer per thread is read into; bytes stay with
-//! a stream only while its peer is slow, at most [`READ_SIZE`] of them each way, and then nothing more is read: backpressure.
+//! a stream only while its peer is slow, at most one read's worth each way ([`UPLOAD_SIZE`](super::pending::UPLOAD_SIZE), [`READ_SIZE`]), and then nothing more is
+//! read: backpressure.
 
 use std::task::{Context, Poll};
 
@@ -11,6 +12,7 @@ use super::limits::{Deadlines, Timer};
 use super::pending::{Pending, READ_SIZE, poll_read_with};
 use super::presence::Presence;
 use super::terms::{End, Failure, Overhead, Terms};
+use super::upload::UPLOAD_SHARE;
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, RequestTap};
@@ -42,13 +44,13 @@ pub(super) struct Transfer<'a, C> {
     state: Reply,
     /// Bytes for the client that its socket did not take yet.
     down: Pending,
-    sent: bool,
+    pub(super) sent: bool,
     /// The upstream takes no more of the request: what it says is still read.
-    upload_broken: bool,
+    pub(super) upload_broken: bool,
     client_fin: bool,
     presence: Presence,
     /// Set once the reply is over; what is pending still goes out.
-    over: Option<End>,
+    pub(super) over: Option<End>,
 }
 
 /// How far the reply is.
@@ -99,6 +101,9 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
 
     /// Moves the exchange on; ready once.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
+        // Once asked in vain, the client's socket wakes the task by itself.
+        let mut client_quiet = false;
+        let body_left = self.body_left;
         for _ in 0..TURNS {
             let (mut moved, mut end) = self.poll_upload(cx);
             if end.is_none() {
@@ -106,14 +111,16 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
                 moved |= down.0;
                 end = down.1;
             }
-            if end.is_none() {
+            if end.is_none() && !client_quiet {
                 let watch = self.poll_client(cx);
+                client_quiet = !watch.0 && self.body_left == 0;
                 moved |= watch.0;
                 end = watch.1;
             }
             match end {
                 Some(end) => return Poll::Ready(end),
                 None if !moved => return self.poll_limits(cx),
+                None if body_left - self.body_left >= UPLOAD_SHARE => break,
                 None => {}
             }
         }
@@ -138,54 +145,6 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
             // Also within an informational head: an answer of our own cannot follow half of one.
             Reply::Head(_) | Reply::Body { .. } => End::Aborted(Ending::Timeout),
         }
-    }
-
-    /// Sends what there is of the request.
-    fn poll_upload(&mut self, cx: &mut Context<'_>) -> (bool, Option<End>) {
-        if self.sent || self.upload_broken || self.over.is_some() {
-            return (false, None);
-        }
-        match self.up.poll_flush(cx, &mut **self.upstream) {
-            Poll::Pending => return (false, None),
-            Poll::Ready(Err(_)) => {
-                // An early reply (413) may be waiting to be read: it decides.
-                self.upload_broken = true;
-                return (true, None);
-            }
-            Poll::Ready(Ok(())) => {}
-        }
-        if self.body_left == 0 {
-            self.upload_ended();
-            return (true, None);
-        }
-        let limit = usize::try_from(self.body_left).unwrap_or(READ_SIZE);
-        let (up, upstream, tap) = (&mut self.up, &mut *self.upstream, &self.request_tap);
-        let read = poll_read_with(self.client, cx, limit, |cx, bytes| {
-            let written = up.write(cx, &mut **upstream, bytes);
-            tap.chunk(bytes);
-            (bytes.len(), written.is_ok())
-        });
-        match read {
-            Poll::Pending => (false, None),
-            Poll::Ready(Ok(Some((n, written)))) => {
-                self.body_left -= n as u64;
-                self.upload_broken = !written;
-                // At once: a reply that is read in this same turn must find the request sent.
-                if written && self.body_left == 0 && self.up.is_empty() {
-                    self.upload_ended();
-                }
-                (true, None)
-            }
-            // The request can never be completed.
-            Poll::Ready(Ok(None) | Err(_)) => (true, Some(End::ClientGone)),
-        }
-    }
-
-    fn upload_ended(&mut self) {
-        self.sent = true;
-        let now = clock::now();
-        self.deadlines.sent(now);
-        self.request_tap.sent(now);
     }
 
     /// Takes what there is of the reply.
