@@ -113,6 +113,7 @@ impl App {
             .build()
             .map_err(AppError::Runtime)?;
         self.announce();
+        lifecycle::descriptors::provide(self.config.limits.max_connections);
 
         let parts = Arc::new(Parts {
             observer: self.observer,

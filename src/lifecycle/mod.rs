@@ -1,5 +1,6 @@
 //! The life of the process as one value that everyone can watch.
 
+pub mod descriptors;
 mod shutdown;
 pub mod signal;
 mod tracker;

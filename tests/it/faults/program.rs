@@ -20,7 +20,12 @@ pub(super) struct Program {
 impl Program {
     /// Starts it in front of `upstream`, with at most `files` open files.
     pub(super) fn start(upstream: SocketAddr, files: u32, drain_delay: &str) -> Self {
-        let script = format!("ulimit -n {files} && exec \"$0\" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --log-format json");
+        Self::limited(upstream, &format!("-n {files}"), drain_delay)
+    }
+
+    /// Starts it with what the shell's `ulimit` makes of `limit`.
+    fn limited(upstream: SocketAddr, limit: &str, drain_delay: &str) -> Self {
+        let script = format!("ulimit {limit} && exec \"$0\" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --log-format json");
         let mut child = Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_goodput-proxy")])
             .env_remove("RUST_LOG")
@@ -220,8 +225,24 @@ fn probes_and_scrapes_answer_beside_busy_streams() {
 }
 
 #[test]
+fn a_soft_limit_of_file_descriptors_is_raised_to_the_hard_one() {
+    let proxy = Program::limited(server(), "-Sn 40", "off");
+    let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(proxy.traffic).unwrap()).collect();
+    assert!(get(proxy.traffic, "/v1/models").ends_with("\r\n\r\nok"));
+    let metrics = get(proxy.admin, "/metrics");
+    let sample = |name: &str| {
+        let value = metrics.lines().find_map(|l| l.strip_prefix(name)).unwrap();
+        value.trim().parse::<f64>().unwrap()
+    };
+    assert!(sample("process_open_fds ") > 100.0 && sample("process_max_fds ") > 100.0);
+    drop(held);
+}
+
+#[test]
 fn out_of_file_descriptors_it_serves_on_once_some_are_free() {
     let mut proxy = Program::start(server(), 40, "off");
+    let warning = proxy.until("too low for limits.max_connections");
+    assert!(warning.contains(r#""limit":40,"needed":20000"#), "{warning}");
     // What is not accepted waits in the backlog.
     let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(proxy.traffic).unwrap()).collect();
     proxy.until("cannot accept a connection");
