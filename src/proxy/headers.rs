@@ -2,7 +2,7 @@
 //!
 //! Hop-by-hop fields, and those that `Connection` nominates, end at each hop (RFC 9110 7.6.1). A nomination cannot take away a
 //! field that is end-to-end by definition or that others trust: a client must not delete its own `Authorization` or somebody's
-//! `X-Forwarded-For` on the way.
+//! `X-Forwarded-For` on the way. What goes on stays in its order.
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
@@ -75,9 +75,7 @@ pub(super) fn forward_request(
         return Err(Refusal::Connect);
     }
     // Once only: chunked twice over is another coding, whether in one field or in two.
-    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-    let chunked = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked");
-    if codings.next().is_some_and(|first| !chunked(first)) || codings.next().is_some() {
+    if is_coded_otherwise(headers) {
         return Err(Refusal::TransferCoding);
     }
     let target = uri.path_and_query().cloned().ok_or(Refusal::BadTarget)?;
@@ -109,19 +107,27 @@ pub(super) fn forward_request(
         join_cookies(headers);
     }
     let trailers = has_token(headers, &header::TE, "trailers");
-    strip(headers, upgrade);
-    if headers.remove(header::TE).is_some() && trailers {
+    if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
+    strip(headers, upgrade, |name| *name == header::TE && !trailers);
     Ok(target)
 }
 
 /// Makes an upstream's response head fit for the client. With both framings in it, chunked wins and the length ends here.
 pub(super) fn forward_response(headers: &mut HeaderMap, upgrade: bool) {
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        headers.remove(header::CONTENT_LENGTH);
-    }
-    strip(headers, upgrade);
+    let coded = headers.contains_key(header::TRANSFER_ENCODING);
+    strip(headers, upgrade, |name| *name == header::CONTENT_LENGTH && coded);
+}
+
+/// Whether a body is coded otherwise than chunked, once: its framing goes on as chunked, and the coding's name would be lost.
+pub(super) fn is_coded_otherwise(headers: &HeaderMap) -> bool {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    codings.next().is_some_and(|first| !is_chunked(first)) || codings.next().is_some()
+}
+
+fn is_chunked(coding: &HeaderValue) -> bool {
+    coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
 /// Whether a `Host` is a name or address with or without a port (RFC 9112 3.2); it may be empty. Anything else, a list or a path,
@@ -151,30 +157,50 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
         .any(|item| item.trim_ascii().eq_ignore_ascii_case(token.as_bytes()))
 }
 
-fn strip(headers: &mut HeaderMap, upgrade: bool) {
+/// Takes out what ends here, and what is `unfit`.
+fn strip(headers: &mut HeaderMap, upgrade: bool, unfit: impl Fn(&HeaderName) -> bool) {
     // A head without `Connection` nominates nothing: the common case costs no allocation.
-    if headers.contains_key(header::CONNECTION) {
-        let nominated: Vec<HeaderName> = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .flat_map(|v| v.as_bytes().split(|b| *b == b','))
-            .filter_map(|item| HeaderName::from_bytes(item.trim_ascii()).ok())
-            .filter(|name| is_nominable(name.as_str()))
-            .collect();
-        for name in nominated {
-            if !(upgrade && name == header::UPGRADE) {
-                headers.remove(name);
-            }
-        }
-    }
-    for name in &HOP_BY_HOP {
+    let nominated: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|v| v.as_bytes().split(|b| *b == b','))
+        .filter_map(|item| HeaderName::from_bytes(item.trim_ascii()).ok())
+        .filter(|name| is_nominable(name.as_str()))
+        .collect();
+    let kept = |name: &HeaderName| {
         if upgrade && (*name == header::UPGRADE || *name == header::CONNECTION) {
-            continue;
+            return true;
         }
-        headers.remove(name);
-    }
+        !(HOP_BY_HOP.contains(name) || nominated.contains(name) || unfit(name))
+    };
+    retain(headers, kept);
     if upgrade {
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    }
+}
+
+/// Keeps what is `kept`, in its order: removing from within puts the last field into the gap.
+fn retain(headers: &mut HeaderMap, kept: impl Fn(&HeaderName) -> bool) {
+    let Some(first) = headers.keys().position(|name| !kept(name)) else {
+        return;
+    };
+    if !headers.keys().skip(first).any(&kept) {
+        while let Some(name) = headers.keys().nth(first).cloned() {
+            headers.remove(name);
+        }
+        return;
+    }
+    let before = std::mem::take(headers);
+    headers.reserve(before.len());
+    let mut latest = None;
+    for (name, value) in before {
+        // A field said again comes without its name.
+        if let Some(name) = name {
+            latest = kept(&name).then_some(name);
+        }
+        if let Some(name) = &latest {
+            headers.append(name.clone(), value);
+        }
     }
 }
 

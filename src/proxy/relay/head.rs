@@ -124,17 +124,20 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
                 head.length = length;
             }
             Known::Connection => {
-                if field.value.eq_ignore_ascii_case(b"close") {
-                    head.close = true;
-                } else if !field.value.eq_ignore_ascii_case(b"keep-alive") {
-                    return Request::NotPlain;
+                for token in tokens(field) {
+                    if token.eq_ignore_ascii_case(b"close") {
+                        head.close = true;
+                    } else if !token.eq_ignore_ascii_case(b"keep-alive") && !token.eq_ignore_ascii_case(b"te") {
+                        return Request::NotPlain;
+                    }
                 }
                 if head.dropped.is_some() {
                     return Request::NotPlain;
                 }
                 head.dropped = Some(line(buf, field));
             }
-            Known::Special => return Request::NotPlain,
+            Known::Te if field.value.eq_ignore_ascii_case(b"trailers") => {}
+            Known::Te | Known::Special => return Request::NotPlain,
             Known::Other => {}
         }
     }
@@ -177,6 +180,7 @@ enum Known {
     Host,
     ContentLength,
     Connection,
+    Te,
     /// Needs more than passing on.
     Special,
     Other,
@@ -186,7 +190,7 @@ enum Known {
 fn known(name: &str) -> Known {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     match name.len() {
-        2 if is("te") => Known::Special,
+        2 if is("te") => Known::Te,
         4 if is("host") => Known::Host,
         6 if is("expect") => Known::Special,
         7 if is("upgrade") || is("trailer") => Known::Special,

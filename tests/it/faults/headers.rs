@@ -74,6 +74,43 @@ fn close_ends_each_sides_own_connection_only() {
 }
 
 #[test]
+fn what_goes_on_keeps_its_order_whatever_ends_here() {
+    both(|way| async move {
+        let head = "HTTP/1.1 200 OK\r\nConnection: keep-alive, x-hop\r\nServer: s\r\nX-Hop: 1\r\nDate: d\r\nKeep-Alive: timeout=5\r\n\
+                    X-A: 1\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nContent-Length: 2\r\nX-Z: 1\r\n\r\nok";
+        let rig = Rig::new(way, vec![vec![Step::Body, send(head)]]);
+        let request = "GET /x HTTP/1.1\r\nConnection: keep-alive, x-hop\r\nHost: a\r\nX-Hop: 1\r\nAccept: b\r\nTE: trailers\r\n\
+                       Keep-Alive: 1\r\nX-A: 1\r\nX-A: 2\r\nUser-Agent: u\r\nX-Z: 1\r\n\r\n";
+        let got = rig.client().call(request).await;
+        let names = |head: &str| -> Vec<String> { head.lines().skip(1).filter(|l| !l.is_empty()).map(str::to_owned).collect() };
+        assert_eq!(
+            names(&got.head),
+            [
+                "Server: s",
+                "Date: d",
+                "X-A: 1",
+                "Set-Cookie: a",
+                "Set-Cookie: b",
+                "Content-Length: 2",
+                "X-Z: 1"
+            ]
+        );
+        assert_eq!(
+            names(&rig.upstream.only().head),
+            [
+                "Host: a",
+                "Accept: b",
+                "TE: trailers",
+                "X-A: 1",
+                "X-A: 2",
+                "User-Agent: u",
+                "X-Z: 1"
+            ]
+        );
+    });
+}
+
+#[test]
 fn names_keep_their_case_and_repeated_fields_their_order_both_ways() {
     both(|way| async move {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nX-Request-ID: 7\r\nSet-Cookie: a=1\r\nset-cookie: b=2\r\n\

@@ -4,7 +4,7 @@
 use goodput_proxy::clock;
 
 use super::super::rig::{
-    DONE, Rig, Step, Way, both, both_tcp, chat, chunk, content, finish, last_chunk, reply, send, sse_head, wait,
+    DONE, Rig, Step, Way, both, both_tcp, chat, chunk, content, finish, last_chunk, on, reply, send, sse_head, wait,
 };
 
 const MS: u64 = 1_000_000;
@@ -252,6 +252,39 @@ fn trailers_are_relayed_and_their_reply_is_complete() {
             assert_eq!(rig.record().outcome, "ok");
             assert_eq!(client.call(chat()).await.status(), 200);
             assert_eq!(rig.upstream.connections(), 1, "the connection is in order");
+        }
+    });
+}
+
+#[test]
+fn trailers_that_no_field_announced_reach_a_client_that_takes_them() {
+    // The full server sends announced ones only: its library asks for the `Trailer` field, and none is added to a head.
+    on(Way::Relay, |way| async move {
+        for asks in [
+            "TE: trailers",
+            "TE: trailers\r\nConnection: TE",
+            "Connection: keep-alive, te\r\nte: Trailers",
+        ] {
+            let script = vec![
+                Step::Body,
+                sse_head(),
+                chunk(content("a")),
+                chunk(DONE),
+                send("0\r\nX-Tokens: 5\r\n\r\n"),
+            ];
+            let rig = Rig::new(way, vec![script]);
+            let mut client = rig.client();
+            client
+                .send(chat().replace("Host: llm", &format!("Host: llm\r\n{asks}")))
+                .await;
+            let reply = client.reply().await;
+            assert!(
+                reply.complete && reply.raw_body.ends_with(b"0\r\nX-Tokens: 5\r\n\r\n"),
+                "{reply:?}"
+            );
+            let seen = rig.upstream.only();
+            assert_eq!(seen.header("te").map(str::to_lowercase).as_deref(), Some("trailers"));
+            assert_eq!(seen.header("connection"), None);
         }
     });
 }

@@ -254,20 +254,24 @@ fn check(yaml: &str) -> Config {
 
 /// Runs a test on both ways, each on a paused clock of its own.
 pub fn both<F: Future<Output = ()>>(test: impl Fn(Way) -> F) {
-    for way in [Way::Relay, Way::Full] {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build()
-            .expect("a runtime");
-        eprintln!("on {way:?}");
-        runtime.block_on(async {
-            // A stuck exchange must fail, not hang: paused time runs ahead only when nothing else can.
-            tokio::time::timeout(Duration::from_secs(86_400 * 30), test(way))
-                .await
-                .expect("the test comes to an end");
-        });
-    }
+    on(Way::Relay, &test);
+    on(Way::Full, &test);
+}
+
+/// Runs a test on one way, on a paused clock.
+pub fn on<F: Future<Output = ()>>(way: Way, test: impl Fn(Way) -> F) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    eprintln!("on {way:?}");
+    runtime.block_on(async {
+        // A stuck exchange must fail, not hang: paused time runs ahead only when nothing else can.
+        tokio::time::timeout(Duration::from_secs(86_400 * 30), test(way))
+            .await
+            .expect("the test comes to an end");
+    });
 }
 
 /// Runs a test on both ways over real sockets and the real clock.
