@@ -16,6 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 use super::counters::Counters;
+use super::error;
 use super::head_watch::HeadWatch;
 
 /// Most bytes of informational heads that wait for the client's socket; more are dropped and counted.
@@ -162,7 +163,8 @@ impl Drop for UnderWay {
     }
 }
 
-/// The connection's IO below hyper's HTTP/1 server: holds each head to its time limit from its first byte on, and writes informational heads where no message is cut by them.
+/// The connection's IO below hyper's HTTP/1 server: holds each head to its time limit from its first byte on, writes informational
+/// heads where no message is cut by them, and the proxy's own reply where hyper refuses a head with a bare one.
 pub(super) struct Http1Io<I> {
     io: I,
     client: Arc<Client>,
@@ -172,6 +174,8 @@ pub(super) struct Http1Io<I> {
     head_timer: Option<Pin<Box<Sleep>>>,
     /// An informational head being written.
     informing: Bytes,
+    /// The rest of the proxy's own reply that goes out instead of what hyper is writing.
+    instead: Bytes,
 }
 
 impl<I> Http1Io<I> {
@@ -185,6 +189,7 @@ impl<I> Http1Io<I> {
             head_limit,
             head_timer: None,
             informing: Bytes::new(),
+            instead: Bytes::new(),
         }
     }
 
@@ -239,6 +244,25 @@ impl<I: AsyncWrite + Unpin> Http1Io<I> {
         self.client.writing.store(true, Relaxed);
         Poll::Ready(Ok(()))
     }
+
+    /// Writes the proxy's own reply, if `buf` is a refusal that hyper made by itself: of a reply it was handed, something would be
+    /// unwritten. False: `buf` is to be written.
+    fn poll_instead(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<bool>> {
+        if self.instead.is_empty() {
+            match error::instead_of(buf).filter(|_| self.client.is_flushed()) {
+                Some(reply) => self.instead = reply,
+                None => return Poll::Ready(Ok(false)),
+            }
+        }
+        while self.instead.has_remaining() {
+            let written = ready!(Pin::new(&mut self.io).poll_write(cx, &self.instead))?;
+            if written == 0 {
+                return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
+            }
+            self.instead.advance(written);
+        }
+        Poll::Ready(Ok(true))
+    }
 }
 
 impl<I: AsyncRead + Unpin> AsyncRead for Http1Io<I> {
@@ -267,10 +291,16 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_before_write(cx))?;
+        if ready!(this.poll_instead(cx, buf))? {
+            return Poll::Ready(Ok(buf.len()));
+        }
         Pin::new(&mut this.io).poll_write(cx, buf)
     }
 
     fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        if let [only] = bufs {
+            return self.poll_write(cx, only);
+        }
         let this = self.get_mut();
         ready!(this.poll_before_write(cx))?;
         Pin::new(&mut this.io).poll_write_vectored(cx, bufs)

@@ -135,7 +135,8 @@ fn http2_server(limits: &Limits) -> http2::Builder<TokioExecutor> {
     server
         .timer(TokioTimer::new())
         .auto_date_header(false)
-        .max_header_list_size(u32::try_from(limits.max_header_bytes).unwrap_or(u32::MAX))
+        // Heads up to twice the limit are read, so that their refusal is ours and says why.
+        .max_header_list_size(u32::try_from(2 * limits.max_header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(H2_STREAM_WINDOW)
         .initial_connection_window_size(H2_CONNECTION_WINDOW)
         .max_send_buf_size(BUFFER_BYTES)

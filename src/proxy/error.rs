@@ -1,8 +1,8 @@
 //! Replies of the proxy's own making: status, `x-goodput-error: <reason>` and a JSON body in the OpenAI error shape, each saying
 //! what is wrong, where, and how to mend it. No other reply ever carries that header.
 //!
-//! Replies that hyper gives by itself to heads it cannot parse (400, 414, 431) never come by here; they are counted in
-//! [`super::counters::Counters`].
+//! hyper replies by itself to heads it cannot parse (400, 414, 431); [`instead_of`] has ours in their place. What an HTTP/2 library
+//! answers below that (a stream or connection error, a head of more than twice the limit) is the protocol's own.
 
 use std::borrow::Cow;
 
@@ -33,11 +33,17 @@ pub enum Refusal {
     MalformedBody,
     /// `limits.max_requests` are under way.
     TooManyRequests,
+    /// A head that cannot be read.
+    MalformedHead,
+    /// A target longer than hyper takes.
+    TargetTooLong,
+    /// A head over `limits.max_header_bytes` or `limits.max_headers`.
+    HeadTooLarge,
 }
 
 impl Refusal {
     /// Every reason.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Connect,
         Self::BadTarget,
         Self::Host,
@@ -45,6 +51,9 @@ impl Refusal {
         Self::TransferCoding,
         Self::MalformedBody,
         Self::TooManyRequests,
+        Self::MalformedHead,
+        Self::TargetTooLong,
+        Self::HeadTooLarge,
     ];
 
     /// The value of `x-goodput-error` and of the body's `code`.
@@ -57,6 +66,9 @@ impl Refusal {
             Self::TransferCoding => "transfer_coding",
             Self::MalformedBody => "malformed_body",
             Self::TooManyRequests => "too_many_requests",
+            Self::MalformedHead => "malformed_head",
+            Self::TargetTooLong => "target_too_long",
+            Self::HeadTooLarge => "head_too_large",
         }
     }
 
@@ -64,9 +76,13 @@ impl Refusal {
     pub const fn status(self) -> StatusCode {
         match self {
             Self::Connect => StatusCode::METHOD_NOT_ALLOWED,
-            Self::BadTarget | Self::Host | Self::BothFramings | Self::MalformedBody => StatusCode::BAD_REQUEST,
+            Self::BadTarget | Self::Host | Self::BothFramings | Self::MalformedBody | Self::MalformedHead => {
+                StatusCode::BAD_REQUEST
+            }
             Self::TransferCoding => StatusCode::NOT_IMPLEMENTED,
             Self::TooManyRequests => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TargetTooLong => StatusCode::URI_TOO_LONG,
+            Self::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         }
     }
 
@@ -88,6 +104,13 @@ impl Refusal {
             }
             Self::TooManyRequests => {
                 "As many requests are under way as limits.max_requests of the proxy's configuration lets in: try again later."
+            }
+            Self::MalformedHead => {
+                "The request head is not well-formed HTTP/1.1: check the client, and that it does not speak TLS to this port."
+            }
+            Self::TargetTooLong => "The request target has more than 65,534 bytes: send what is long in the body.",
+            Self::HeadTooLarge => {
+                "The request head exceeds limits.max_header_bytes or limits.max_headers of the proxy's configuration."
             }
         }
     }
@@ -123,7 +146,8 @@ impl From<&SendError> for Answer {
             SendError::ClosedBeforeHead => "It may have processed the request, so it was not sent again.",
             SendError::Malformed(_) => "Check that upstream.url names its HTTP port.",
             SendError::Timeout(_) => "The limit is set in the section upstream of the proxy's configuration.",
-            SendError::HeadTooLarge | SendError::RequestBody(_) | SendError::Request(_) => "",
+            SendError::RequestBody(_) => "Check the client, or a proxy in front of this one.",
+            SendError::HeadTooLarge | SendError::Request(_) => "",
         };
         let message = format!("{error}. {mend}");
         Self {
@@ -139,7 +163,8 @@ impl Answer {
     /// The reply as it goes out.
     pub fn into_response(self) -> Response<Bytes> {
         let overload = self.status == StatusCode::SERVICE_UNAVAILABLE;
-        let kind = if self.ending == Ending::Rejected && !overload {
+        let by_client = self.ending == Ending::Rejected || self.status.is_client_error();
+        let kind = if by_client && !overload {
             "invalid_request_error"
         } else {
             "server_error"
@@ -157,6 +182,43 @@ impl Answer {
         headers.insert(ERROR_HEADER, HeaderValue::from_static(self.reason));
         response
     }
+
+    /// The reply as HTTP/1.1 bytes; `is_head`: without the body.
+    pub(super) fn into_bytes(self, is_head: bool, close: bool) -> Vec<u8> {
+        let (parts, body) = self.into_response().into_parts();
+        let reason = parts.status.canonical_reason().unwrap_or_default();
+        let mut out = format!("HTTP/1.1 {} {reason}\r\n", parts.status.as_u16()).into_bytes();
+        for (name, value) in &parts.headers {
+            out.extend_from_slice(name.as_str().as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(value.as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
+        if close {
+            out.extend_from_slice(b"connection: close\r\n");
+        }
+        out.extend_from_slice(b"\r\n");
+        if !is_head {
+            out.extend_from_slice(&body);
+        }
+        out
+    }
+}
+
+/// What goes out instead of `written`, when that is the bare reply by which hyper's server refuses a head it cannot read.
+pub(super) fn instead_of(written: &[u8]) -> Option<Bytes> {
+    let rest = written.strip_prefix(b"HTTP/1.1 4")?;
+    let bare = |line: &[u8]| rest.strip_prefix(line) == Some(b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    let refusal = if bare(b"00 Bad Request") {
+        Refusal::MalformedHead
+    } else if bare(b"14 URI Too Long") {
+        Refusal::TargetTooLong
+    } else if bare(b"31 Request Header Fields Too Large") {
+        Refusal::HeadTooLarge
+    } else {
+        return None;
+    };
+    Some(Answer::from(refusal).into_bytes(false, true).into())
 }
 
 #[cfg(test)]

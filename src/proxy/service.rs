@@ -26,6 +26,7 @@ use super::strip::StripBody;
 use super::upstream::{self, BodyError, Hooks, SendError};
 use super::{headers, inject, strip, tunnel};
 use crate::clock;
+use crate::config::Limits;
 use crate::measure::Stamp;
 use crate::observe::{Exchange, RequestTap};
 
@@ -49,6 +50,7 @@ pub(super) fn handle(
     let let_in = proxy.under_way.requests.enter_within(proxy.limits.max_requests);
     let refusal = match &let_in {
         _ if both_framings => Some(Refusal::BothFramings),
+        _ if is_over(&request, &proxy.limits) => Some(Refusal::HeadTooLarge),
         None => Some(Refusal::TooManyRequests),
         Some(_) => None,
     };
@@ -68,6 +70,24 @@ pub(super) fn handle(
             None => handler.forward(request).await,
         })
     }
+}
+
+/// Whether an HTTP/2 head, sized as that protocol sizes it (RFC 9113 6.5.2), is over a limit; those of HTTP/1 hyper holds to them.
+fn is_over(request: &Request<Incoming>, limits: &Limits) -> bool {
+    /// What a field counts beside its name and value, bytes.
+    const FIELD: usize = 32;
+    /// Names and framing of the four fields before the others, with their smallest values.
+    const PSEUDO: usize = ":method:scheme:authority:path".len() + 4 * FIELD;
+    if request.version() != Version::HTTP_2 {
+        return false;
+    }
+    let (uri, headers) = (request.uri(), request.headers());
+    let target = uri.path_and_query().map_or(0, |target| target.as_str().len()) + uri.authority().map_or(0, |a| a.as_str().len());
+    let fields: usize = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len() + FIELD)
+        .sum();
+    headers.len() > limits.max_headers || PSEUDO + target + fields > limits.max_header_bytes
 }
 
 struct Handler {
@@ -124,6 +144,9 @@ impl Handler {
             Ok(response) => self.reply(response, upgrade, spent, injected.load(Relaxed), uploaded),
             Err(SendError::RequestBody(_)) if upload.is_malformed() => self.answer(Refusal::MalformedBody.into(), uploaded),
             Err(error) => {
+                if let SendError::RequestBody(why) = &error {
+                    tracing::debug!(why, "the request body broke off");
+                }
                 if matches!(error, SendError::Unreachable(_)) {
                     self.proxy.counters.upstream_connect_errors.add();
                 }
@@ -146,6 +169,10 @@ impl Handler {
         let switching = response.status() == StatusCode::SWITCHING_PROTOCOLS;
         if switching && upgrade.is_none() {
             let error = SendError::Malformed("101 without a websocket handshake".to_owned());
+            return self.answer(Answer::from(&error), uploaded);
+        }
+        if headers::is_coded_otherwise(response.headers()) && !response.body().is_end_stream() {
+            let error = SendError::Malformed("its transfer coding is not chunked".to_owned());
             return self.answer(Answer::from(&error), uploaded);
         }
         self.exchange.head(at, response.status(), response.headers());
@@ -187,8 +214,10 @@ impl Handler {
         if !read {
             self.guards.client.cut_upload();
         }
-        if refusal != Refusal::TooManyRequests {
-            self.proxy.counters.heads_malformed.add();
+        match refusal {
+            Refusal::TooManyRequests => {}
+            Refusal::HeadTooLarge => self.proxy.counters.heads_too_large.add(),
+            _ => self.proxy.counters.heads_malformed.add(),
         }
         self.answer(refusal.into(), read || request.version() > Version::HTTP_11)
     }

@@ -18,6 +18,7 @@ mod inject;
 mod layering;
 mod limits;
 mod measured;
+mod own_replies;
 mod profiles;
 mod readme;
 mod reload;

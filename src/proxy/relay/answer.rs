@@ -58,27 +58,7 @@ async fn send<C: AsyncWrite + Unpin>(
     close: bool,
 ) -> bool {
     observed.answered(clock::now(), answer.status, answer.ending);
-    let reply = answer.into_response();
-    let (parts, body) = reply.into_parts();
-    let mut out = format!(
-        "HTTP/1.1 {} {}\r\n",
-        parts.status.as_u16(),
-        parts.status.canonical_reason().unwrap_or_default()
-    )
-    .into_bytes();
-    for (name, value) in &parts.headers {
-        out.extend_from_slice(name.as_str().as_bytes());
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value.as_bytes());
-        out.extend_from_slice(b"\r\n");
-    }
-    if close {
-        out.extend_from_slice(b"connection: close\r\n");
-    }
-    out.extend_from_slice(b"\r\n");
-    if !is_head {
-        out.extend_from_slice(&body);
-    }
+    let out = answer.into_bytes(is_head, close);
     client.write_all(&out).await.is_ok()
 }
 

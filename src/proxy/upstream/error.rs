@@ -45,7 +45,7 @@ pub enum SendError {
     HeadTooLarge,
     /// One of the proxy's own limits passed.
     Timeout(Limit),
-    /// The client's upload broke off or is malformed.
+    /// The client's upload broke off or is malformed. The text is for the log.
     RequestBody(String),
     /// The request cannot be put on the wire (for example an authority that is none).
     Request(String),
@@ -109,7 +109,7 @@ impl fmt::Display for SendError {
                 f.write_str("the upstream's response head exceeds the limits (upstream.max_header_bytes, upstream.max_headers)")
             }
             Self::Timeout(limit) => write!(f, "the upstream did not answer in time ({})", limit.reason()),
-            Self::RequestBody(why) => write!(f, "the request body broke off: {why}"),
+            Self::RequestBody(_) => f.write_str("the request body broke off before its end"),
             Self::Request(why) => write!(f, "the request cannot be forwarded: {why}"),
         }
     }

@@ -165,7 +165,11 @@ async fn an_upload_that_breaks_off_is_the_clients_fault_and_never_a_whole_reques
         (error.reason(), error.ending(), error.status()),
         ("request_body", Ending::ClientGone, StatusCode::BAD_REQUEST)
     );
-    assert!(error.to_string().contains("the client left"), "{error}");
+    assert!(
+        matches!(&error, SendError::RequestBody(why) if why.contains("the client left")),
+        "{error:?}"
+    );
+    assert_eq!(error.to_string(), "the request body broke off before its end");
     let sent = String::from_utf8(peer.rest().await).unwrap();
     assert!(!sent.ends_with("0\r\n\r\n"), "{sent:?}");
 }
