@@ -1,22 +1,22 @@
 //! The flags that make a configuration.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::config::{File, Flag, Problem, Sources};
+use crate::config::{FILE_VARIABLE, File, Flag, Problem, Sources};
 
 /// Flags of `run`, `check` and `healthcheck`. Values stay text: the configuration check reads them, so that a wrong flag is
 /// reported together with everything else.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct ConfigArgs {
-    /// Configuration file, YAML or TOML; without one, the built-in defaults
+    /// Configuration file, YAML or TOML [environment: GOODPUT__CONFIG]; without one, the built-in defaults
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Traffic address [default: 0.0.0.0:8080]; port 0 picks a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// The model server [default: http://127.0.0.1:8000]: http://host:port or unix:/path
+    /// The model server [default: http://127.0.0.1:8000]: http://host:port, https://host:port or unix:/path
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
     /// Address of metrics and probes [default: 0.0.0.0:9464]
@@ -37,14 +37,22 @@ pub(super) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// The configuration file, if one is named.
-    pub(super) fn file(&self) -> Option<&Path> {
-        self.config.as_deref()
+    /// The configuration file, if one is named here or in `environment`.
+    pub(super) fn file(&self, environment: &[(String, String)]) -> Option<PathBuf> {
+        let variable = || {
+            let named = |(name, value): &&(String, String)| name.to_uppercase() == FILE_VARIABLE && !value.is_empty();
+            environment.iter().find(named).map(|(_, path)| path.into())
+        };
+        self.config.clone().or_else(variable)
     }
 
-    /// These flags, the file they name, and `environment`.
-    pub(super) fn sources(&self, environment: Vec<(String, String)>) -> Result<Sources, Problem> {
-        let file = self.config.as_deref().map(File::read).transpose()?;
+    /// These flags, the file, and `environment`; and why the file could not be read, where that is so.
+    pub(super) fn sources(&self, environment: Vec<(String, String)>) -> (Sources, Option<Problem>) {
+        let read = self.file(&environment).map(|path| File::read(&path)).transpose();
+        let (file, unread) = match read {
+            Ok(file) => (file, None),
+            Err(problem) => (None, Some(problem)),
+        };
         let flags = [
             ("--listen", "listen", &self.listen),
             ("--upstream", "upstream.url", &self.upstream),
@@ -61,10 +69,11 @@ impl ConfigArgs {
                 value: value.clone()?,
             })
         });
-        Ok(Sources {
+        let sources = Sources {
             file,
             environment,
             flags: flags.collect(),
-        })
+        };
+        (sources, unread)
     }
 }

@@ -1,7 +1,7 @@
 //! `goodput-proxy healthcheck`: one `GET /livez` on the admin address, for images that hold nothing but this program. Where that port
 //! has TLS, the certificate in `admin_tls.cert` is accepted and no other.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::ExitCode;
@@ -57,7 +57,11 @@ fn probe(address: SocketAddr, certificate: Option<&Path>) -> Result<(), String> 
             }
         }
     };
-    let answer = exchange().map_err(|error| error.to_string())?;
+    let answer = exchange().map_err(|error| match error.kind() {
+        // A socket's own time limit says "resource temporarily unavailable".
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
+        _ => error.to_string(),
+    })?;
     let status = answer
         .strip_prefix(b"HTTP/1.1 ")
         .and_then(|rest| rest.get(..3))

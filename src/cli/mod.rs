@@ -74,7 +74,7 @@ where
     };
     match cli.command.unwrap_or(Command::Run(cli.run)) {
         Command::Run(args) => with_sources(&args, |config, sources| {
-            let path = args.file().map(Into::into);
+            let path = args.file(&sources.environment);
             run::run(
                 config,
                 Origin {
@@ -98,10 +98,12 @@ fn with_config(args: &ConfigArgs, then: impl FnOnce(Config) -> ExitCode) -> Exit
 
 /// As [`with_config`], with what the configuration was made of.
 fn with_sources(args: &ConfigArgs, then: impl FnOnce(Config, Sources) -> ExitCode) -> ExitCode {
-    let loaded = args.sources(Sources::process_environment()).map_err(|problem| vec![problem]);
-    match loaded.and_then(|sources| Ok((Config::load(&sources)?, sources))) {
-        Ok((config, sources)) => then(config, sources),
-        Err(problems) => {
+    let (sources, unread) = args.sources(Sources::process_environment());
+    match (Config::load(&sources), unread) {
+        (Ok(config), None) => then(config, sources),
+        (loaded, unread) => {
+            // A file that cannot be read hides no problem of flags and environment.
+            let problems: Vec<Problem> = unread.into_iter().chain(loaded.err().unwrap_or_default()).collect();
             report(&problems);
             ExitCode::from(USAGE)
         }

@@ -60,7 +60,7 @@ impl Config {
             "profile": &*self.profile,
             "inject_usage": self.inject_usage,
             "drain": {
-                "delay": off(Some(self.drain.delay).filter(|delay| !delay.is_zero())),
+                "delay": show_duration(self.drain.delay),
                 "timeout": show_duration(self.drain.timeout),
             },
             "limits": {

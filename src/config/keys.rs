@@ -239,9 +239,13 @@ const KEYS: &[Key] = &[
     key(
         "drain.delay",
         "5s",
-        "still serving after readiness fell, so that load balancers notice",
+        "still serving after readiness fell, so that load balancers notice; may be `0s`",
     ),
-    key("drain.timeout", "300s", "then this long for streams to end"),
+    key(
+        "drain.timeout",
+        "300s",
+        "then this long for streams to end; `0s` cuts them at once",
+    ),
     key("limits.max_connections", "10000", "most client connections at once"),
     key(
         "limits.max_requests",

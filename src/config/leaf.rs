@@ -46,6 +46,7 @@ impl Leaf {
                 Err(Wrong::new("holds control characters", "leave them out"))
             }
             ValueKind::String(text) => Ok(text),
+            nested if is_nested(nested) => Err(self.wrong_type("text", "write one value")),
             _ => Err(self.wrong_type("text", &format!("write it in quotes: \"{}\"", self.plain()))),
         }
     }
@@ -142,6 +143,14 @@ impl Leaf {
             ValueKind::String(text) => units::duration_or_off(text.trim()),
             ValueKind::Boolean(false) => Err(Wrong::new("is not a duration", "write `off`")),
             _ => self.duration().map(Some),
+        }
+    }
+
+    /// A duration that may be zero, for which `off` stands too.
+    pub(super) fn duration_or_zero(&self) -> Result<Duration, Wrong> {
+        match &self.kind {
+            ValueKind::String(text) if text.trim() != "off" => units::duration_or_zero(text.trim()),
+            _ => self.duration_or_off().map(Option::unwrap_or_default),
         }
     }
 

@@ -25,7 +25,7 @@ use crate::wire::Format;
 pub use builtin::OTHER;
 pub use keys::{Key, keys, reference};
 pub use problem::Problem;
-pub use raw::{File, Flag, Sources, Syntax};
+pub use raw::{FILE_VARIABLE, File, Flag, Sources, Syntax};
 pub use tls::{AdminAuth, CertFiles, ClientTls, ServerTls};
 
 /// Everything `run` needs.

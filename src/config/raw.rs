@@ -18,6 +18,9 @@ const MAX_FILE: u64 = 1 << 20;
 /// What every variable's name begins with.
 const PREFIX: &str = "GOODPUT__";
 
+/// Names the configuration file, as `--config` does.
+pub const FILE_VARIABLE: &str = "GOODPUT__CONFIG";
+
 /// The `config` crate's name for the environment as a source.
 const ENVIRONMENT: &str = "the environment";
 
@@ -93,7 +96,10 @@ impl File {
         if size > MAX_FILE {
             return Err(wrong(format!("the file has {size} bytes"), "keep it within 1 MiB"));
         }
-        let text = std::fs::read_to_string(path).map_err(|e| wrong(e.to_string(), readable))?;
+        let text = std::fs::read_to_string(path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::InvalidData => wrong("is not UTF-8 text".to_owned(), "save it as UTF-8"),
+            _ => wrong(error.to_string(), readable),
+        })?;
         Ok(Self { name, text, syntax })
     }
 }
@@ -195,7 +201,7 @@ fn variables(environment: &[(String, String)]) -> (HashMap<String, String>, Vec<
         let Some(path) = upper.strip_prefix(PREFIX).map(|rest| rest.to_lowercase().replace("__", ".")) else {
             continue;
         };
-        if value.is_empty() {
+        if value.is_empty() || upper == FILE_VARIABLE {
             continue;
         }
         let mut wrong = |what: &str, right: String| {

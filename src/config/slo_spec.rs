@@ -25,43 +25,55 @@ const NAMES: [(&str, &str); 14] = [
     ("stall", "stall"),
 ];
 
-const RIGHT: &str = "write `ttft=500ms,tpot=15ms,e2e=2s`, or `ttft:500 tpot:15 e2el:2000` on the command line (milliseconds)";
+pub(super) const RIGHT: &str =
+    "write `ttft=500ms,tpot=15ms,e2e=2s`, or `ttft:500 tpot:15 e2el:2000` on the command line (milliseconds)";
 
-/// The bounds of `spec`; `bare_is_ms` on the command line and in the environment.
+/// The bounds of `spec`; `bare_is_ms` on the command line and in the environment. Everything that is wrong with it comes in one.
 pub(super) fn parse(spec: &str, bare_is_ms: bool) -> Result<Bounds, Wrong> {
     let mut bounds = Bounds::default();
     let parts = spec
         .split(|c: char| c == ',' || c.is_whitespace())
         .filter(|part| !part.is_empty());
-    for part in parts {
-        let Some((name, value)) = part.split_once([':', '=']) else {
-            return Err(Wrong::new(format!("`{}` is not `name:value`", part.escape_debug()), RIGHT));
-        };
-        let written = name.to_lowercase();
-        let Some((_, bound)) = NAMES.iter().find(|(known, _)| *known == written) else {
-            let ours = ["ttft", "tpot", "itl_p99", "stall", "e2e"];
-            return Err(Wrong::new(
-                format!("there is no bound `{}`", name.escape_debug()),
-                suggestion(&written, &ours),
-            ));
-        };
-        let place = match *bound {
-            "ttft" => &mut bounds.ttft_ns,
-            "tpot" => &mut bounds.tpot_ns,
-            "itl_p99" => &mut bounds.itl_p99_ns,
-            "stall" => &mut bounds.stall_ns,
-            _ => &mut bounds.e2e_ns,
-        };
-        if place.is_some() {
-            return Err(Wrong::new(format!("gives `{bound}` twice"), "keep one of them"));
-        }
-        *place = Some(nanos(part, name, value, bare_is_ms)?);
+    let wrongs: Vec<Wrong> = parts.filter_map(|part| bound(part, bare_is_ms, &mut bounds).err()).collect();
+    if let Some((last, others)) = wrongs.split_last() {
+        let others: String = others
+            .iter()
+            .map(|wrong| format!("{}; {}; and ", wrong.what, wrong.right))
+            .collect();
+        return Err(Wrong::new(format!("{others}{}", last.what), last.right.clone()));
     }
     if bounds == Bounds::default() {
         Err(Wrong::new("has no bound", RIGHT))
     } else {
         Ok(bounds)
     }
+}
+
+/// Reads one `name:value` into `bounds`.
+fn bound(part: &str, bare_is_ms: bool, bounds: &mut Bounds) -> Result<(), Wrong> {
+    let Some((name, value)) = part.split_once([':', '=']) else {
+        return Err(Wrong::new(format!("`{}` is not `name:value`", part.escape_debug()), RIGHT));
+    };
+    let written = name.to_lowercase();
+    let Some((_, bound)) = NAMES.iter().find(|(known, _)| *known == written) else {
+        let ours = ["ttft", "tpot", "itl_p99", "stall", "e2e"];
+        return Err(Wrong::new(
+            format!("there is no bound `{}`", name.escape_debug()),
+            suggestion(&written, &ours),
+        ));
+    };
+    let place = match *bound {
+        "ttft" => &mut bounds.ttft_ns,
+        "tpot" => &mut bounds.tpot_ns,
+        "itl_p99" => &mut bounds.itl_p99_ns,
+        "stall" => &mut bounds.stall_ns,
+        _ => &mut bounds.e2e_ns,
+    };
+    if place.is_some() {
+        return Err(Wrong::new(format!("gives `{bound}` twice"), "keep one of them"));
+    }
+    *place = Some(nanos(part, name, value, bare_is_ms)?);
+    Ok(())
 }
 
 fn nanos(part: &str, name: &str, value: &str, bare_is_ms: bool) -> Result<u64, Wrong> {
@@ -146,5 +158,11 @@ mod tests {
             assert_eq!(parse(spec, bare_is_ms).expect_err(spec).what, what, "{spec}");
         }
         assert_eq!(parse("tftt:3", true).unwrap_err().right, "did you mean `ttft`?");
+        let both = parse("tftt:3 e2e:2s stal:4", true).unwrap_err();
+        assert_eq!(
+            both.what,
+            "there is no bound `tftt`; did you mean `ttft`?; and there is no bound `stal`"
+        );
+        assert_eq!(both.right, "did you mean `stall`?");
     }
 }

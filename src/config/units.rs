@@ -24,14 +24,23 @@ const TIME_UNITS: [(&str, u128); 7] = [
 /// Bytes per unit of size.
 const SIZE_UNITS: [(&str, u128); 5] = [("B", 1), ("kB", 1_000), ("KiB", 1 << 10), ("MB", 1_000_000), ("MiB", 1 << 20)];
 
+/// What would be right where a duration belongs.
+const A_DURATION: &str = "write a number and a unit (ns, us, ms, s, m, h), as in `200ms` or `0.2s`";
+
 /// A duration above zero: `200ms`, `0.2s`, `1m30s`.
 pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
-    let wrong = |what: &str| {
-        Err(Wrong::new(
-            what,
-            "write a number and a unit (ns, us, ms, s, m, h), as in `200ms` or `0.2s`",
-        ))
-    };
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err(Wrong::new("is no time at all", A_DURATION)),
+        above => Ok(above),
+    }
+}
+
+/// A duration that may be zero.
+pub(super) fn duration_or_zero(text: &str) -> Result<Duration, Wrong> {
+    let wrong = |what: &str| Err(Wrong::new(what, A_DURATION));
+    if text.is_empty() {
+        return wrong("is no time at all");
+    }
     if is_number(text) {
         return Err(bare_duration(text));
     }
@@ -50,7 +59,6 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
         rest = after;
     }
     match u64::try_from(nanos) {
-        Ok(0) => wrong("is no time at all"),
         Ok(nanos) if Duration::from_nanos(nanos) <= MAX_DURATION => Ok(Duration::from_nanos(nanos)),
         _ => Err(Wrong::new("is longer than 30 days", "write at most `720h`")),
     }
@@ -58,7 +66,12 @@ pub(super) fn duration(text: &str) -> Result<Duration, Wrong> {
 
 /// A duration, or `off`.
 pub(super) fn duration_or_off(text: &str) -> Result<Option<Duration>, Wrong> {
-    if text == "off" { Ok(None) } else { duration(text).map(Some) }
+    if text == "off" {
+        return Ok(None);
+    }
+    duration(text)
+        .map(Some)
+        .map_err(|wrong| Wrong::new(wrong.what, format!("{}, or `off`", wrong.right)))
 }
 
 /// A number where a duration belongs.
@@ -135,6 +148,9 @@ pub(super) fn show_range(range: &RangeInclusive<u64>) -> String {
 /// A duration in the largest unit that holds it without a fraction.
 pub(super) fn show_duration(duration: Duration) -> String {
     let nanos = duration.as_nanos();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
     let unit = TIME_UNITS
         .iter()
         .rev()
@@ -207,6 +223,8 @@ mod tests {
             assert_eq!(duration_or_off(text), Ok(Some(Duration::from_nanos(nanos))), "{text}");
         }
         assert_eq!(duration_or_off("off"), Ok(None));
+        assert_eq!(duration_or_zero("0s"), Ok(Duration::ZERO));
+        assert_eq!(show_duration(Duration::ZERO), "0s");
     }
 
     #[test]

@@ -125,6 +125,28 @@ fn a_wrong_configuration_exits_2_whatever_the_command() {
 }
 
 #[test]
+fn the_environment_can_name_the_file_and_a_missing_one_hides_no_other_problem() {
+    let named = |file: &str, arguments: &[&str]| {
+        let output = program(arguments).env("GOODPUT__CONFIG", file).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    let vllm = concat!(env!("CARGO_MANIFEST_DIR"), "/config/vllm.yaml");
+    let (code, said) = named(vllm, &["check"]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("SLOs: chat (short, long)"), "{said}");
+    let (_, said) = named("/nowhere.yaml", &["check", "--config", vllm]);
+    assert!(said.contains("SLOs: chat (short, long)"), "the flag stands above: {said}");
+    let missing = "/nowhere.yaml: No such file or directory (os error 2); name a file that can be read
+--objective: \"1\": is not between 0 and 1 (both excluded); write a share such as 0.99
+2 problems in the configuration\n";
+    assert_eq!(
+        named("/nowhere.yaml", &["check", "--objective", "1"]),
+        (Some(2), missing.to_owned())
+    );
+}
+
+#[test]
 fn a_right_configuration_is_summed_up_on_one_line() {
     let (code, stdout, stderr) = run(&["check", "--config", concat!(env!("CARGO_MANIFEST_DIR"), "/config/vllm.yaml")]);
     let summary = "OK: 0.0.0.0:8080 -> http://127.0.0.1:8000, admin 0.0.0.0:9464; 7 routes; \
@@ -162,8 +184,21 @@ fn a_healthcheck_tells_a_live_proxy_from_one_that_a_second_signal_ended() {
 }
 
 #[test]
+fn a_healthcheck_of_what_never_answers_says_so() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = silent.local_addr().unwrap().to_string();
+    let (code, _, stderr) = run(&["healthcheck", "--admin", &admin]);
+    assert_eq!(
+        (code, stderr),
+        (Some(1), format!("not live at {admin}: no answer within 2 s\n"))
+    );
+}
+
+#[test]
 fn one_signal_with_nothing_under_way_is_a_clean_stop() {
-    let proxy = Proxy::start("off");
-    proxy.signal("TERM");
-    assert_eq!(proxy.ended().code(), Some(0));
+    for no_delay in ["off", "0s"] {
+        let proxy = Proxy::start(no_delay);
+        proxy.signal("TERM");
+        assert_eq!(proxy.ended().code(), Some(0));
+    }
 }

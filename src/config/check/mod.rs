@@ -65,8 +65,8 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let inject_usage = cx.get(&root, "inject_usage", Leaf::boolean);
     let drain = cx.section(&root, "drain");
     let drain = Drain {
-        delay: cx.get(&drain, "delay", Leaf::duration_or_off).unwrap_or_default(),
-        timeout: cx.get(&drain, "timeout", Leaf::duration),
+        delay: cx.get(&drain, "delay", Leaf::duration_or_zero),
+        timeout: cx.get(&drain, "timeout", Leaf::duration_or_zero),
     };
     let limits = limits(cx, &root);
     let log = log(cx, &root);

@@ -177,6 +177,17 @@ fn readable(cx: &mut Reader, section: &Section<'_>, route: &Route) {
         let b = &slo.bounds;
         b.ttft_ns.or(b.tpot_ns).or(b.itl_p99_ns).or(b.stall_ns).is_some()
     };
+    let asks = |slo: &Slo| slo.when.prompt_tokens.is_some() || slo.when.output_tokens.is_some();
+    if matches!(route.reading, Reading::Opaque)
+        && let Some(slo) = route.slos.iter().find(|slo| asks(slo))
+    {
+        let what = format!(
+            "SLO `{}` can never match: it asks for the tokens of replies that are not read",
+            slo.name
+        );
+        let right = "leave `prompt_tokens` and `output_tokens` out, or choose another `format`";
+        cx.problem(section, "slos", Wrong::new(what, right));
+    }
     match route.reading {
         Reading::None => {
             cx.problem(

@@ -76,7 +76,10 @@ pub(super) fn check(cx: &mut Reader, route: &Section<'_>, defaults: &Defaults, l
 
 /// The SLO of the top-level key `slo`.
 pub(super) fn one_for_all(cx: &mut Reader, root: &Section<'_>, defaults: &Defaults) -> Option<Slo> {
-    let bounds = cx.given(root, "slo", |leaf| slo_spec::parse(leaf.text()?, leaf.loose))?;
+    let bounds = cx.given(root, "slo", |leaf| match &leaf.kind {
+        config::ValueKind::Table(_) => Err(Wrong::new("is a section, not one text", slo_spec::RIGHT)),
+        _ => slo_spec::parse(leaf.text()?, leaf.loose),
+    })?;
     Some(Slo {
         name: DEFAULT_NAME.into(),
         when: Match::default(),

@@ -303,6 +303,22 @@ fn values_that_contradict_each_other_are_a_problem() {
             r#"windows: "1m": is not a list; write it in brackets: `["1m"]`"#,
         ),
         (
+            "slo: { ttft: 500ms }",
+            "slo: is a section, not one text; write `ttft=500ms,tpot=15ms,e2e=2s`, or `ttft:500 tpot:15 e2el:2000` on the command line (milliseconds)",
+        ),
+        (
+            "upstream: { idle_timeout: 0s }",
+            r#"upstream.idle_timeout: "0s": is no time at all; write a number and a unit (ns, us, ms, s, m, h), as in `200ms` or `0.2s`, or `off`"#,
+        ),
+        (
+            "drain: { timeout: soon }",
+            r#"drain.timeout: "soon": is not a duration; write a number and a unit (ns, us, ms, s, m, h), as in `200ms` or `0.2s`"#,
+        ),
+        (
+            "routes: [{ name: embeddings, slos: [{ name: a, e2e: 1s, when: { output_tokens: '<9' } }] }]",
+            "routes[0].slos: SLO `a` can never match: it asks for the tokens of replies that are not read; leave `prompt_tokens` and `output_tokens` out, or choose another `format`",
+        ),
+        (
             "slo: ttft=500",
             r#"slo: "ttft=500": `ttft=500`: a bare number is no duration, since 0.2 is 0.2 ms in one tool and 0.2 s in another; write the unit: `500s` or `500ms`"#,
         ),
@@ -324,6 +340,8 @@ fn values_that_contradict_each_other_are_a_problem() {
     for text in [
         "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0",
         "listen: 127.0.0.1:9464\nadmin: 127.0.0.2:9464",
+        "drain: { delay: 0s, timeout: 0s }",
+        "drain: { delay: off, timeout: 1s }",
     ] {
         assert!(load(&sources(text, Syntax::Yaml)).is_ok(), "{text}");
     }
