@@ -13,6 +13,7 @@ use hyper::body::Incoming;
 use super::Sent;
 use super::conn::Conn;
 use super::error::BodyError;
+use super::h2::Stream;
 use super::limits::{Limits, Progress};
 use super::marks::Marks;
 use crate::measure::Stamp;
@@ -36,11 +37,11 @@ enum State {
         conn: Conn,
         pool: Option<Arc<Pool<Conn>>>,
     },
-    /// `marks` are the stream's own, `socket` those of the connection.
+    /// `marks` are the stream's own.
     H2 {
         incoming: Incoming,
         marks: Arc<Marks>,
-        socket: Arc<Marks>,
+        stream: Stream,
     },
     Done,
 }
@@ -56,12 +57,12 @@ impl Body {
         }
     }
 
-    pub(super) fn h2(incoming: Incoming, marks: Arc<Marks>, socket: Arc<Marks>, limits: Limits, sent: Sent) -> Self {
-        let read_at = socket.read_at().unwrap_or(limits.started());
+    pub(super) fn h2(incoming: Incoming, marks: Arc<Marks>, stream: Stream, limits: Limits, sent: Sent) -> Self {
+        let read_at = stream.socket.read_at().unwrap_or(limits.started());
         // A stream has no reads of its own: what is handed out stands for them.
         marks.read(read_at);
         Self {
-            state: State::H2 { incoming, marks, socket },
+            state: State::H2 { incoming, marks, stream },
             limits,
             sent,
             read_at,
@@ -115,7 +116,7 @@ impl HttpBody for Body {
                 let ended_with = conn.drive(cx);
                 (incoming, &**conn.marks(), &**conn.marks(), ended_with)
             }
-            State::H2 { incoming, marks, socket } => (incoming, &**marks, &**socket, None),
+            State::H2 { incoming, marks, stream } => (incoming, &**marks, &*stream.socket, None),
             State::Done => return Poll::Ready(None),
         };
         this.sent.report(marks);

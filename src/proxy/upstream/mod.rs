@@ -228,13 +228,13 @@ impl Inner {
     ) -> Result<Response<Body>, SendError> {
         let mut retried = false;
         loop {
-            let (mut live, reused) = self.h2.get(&self.config, self.connect(limits.total_left())).await?;
+            let (mut stream, reused) = self.h2.get(&self.config, self.connect(limits.total_left())).await?;
             sent.hooks.attempt(reused);
             let marks = Arc::new(Marks::new());
             request.body_mut().bind(Arc::clone(&marks), Gate::Open, true);
-            match live.exchange(request, &marks, &mut limits, &mut sent).await {
+            match stream.exchange(request, &marks, &mut limits, &mut sent).await {
                 Ok(response) => {
-                    return Ok(response.map(|incoming| Body::h2(incoming, marks, live.socket, limits, sent)));
+                    return Ok(response.map(|incoming| Body::h2(incoming, marks, stream, limits, sent)));
                 }
                 Err(Failure {
                     unsent: Some(unsent), ..

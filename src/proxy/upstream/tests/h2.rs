@@ -20,7 +20,16 @@ fn h2c() -> config::Upstream {
 type Reply = Response<Fed>;
 
 /// Serves each connection that `accepted` brings with `answer`; gives the connections so far.
-fn serve<F, Fut>(mut accepted: mpsc::Receiver<Peer>, answer: F) -> Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>
+fn serve<F, Fut>(accepted: mpsc::Receiver<Peer>, answer: F) -> Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>
+where
+    F: Fn(Request<Incoming>) -> Fut + Clone + Send + 'static,
+    Fut: Future<Output = Reply> + Send + 'static,
+{
+    serve_up_to(200, accepted, answer)
+}
+
+/// The same, with `most` streams at once on each connection.
+fn serve_up_to<F, Fut>(most: u32, mut accepted: mpsc::Receiver<Peer>, answer: F) -> Arc<Mutex<Vec<tokio::task::JoinHandle<()>>>>
 where
     F: Fn(Request<Incoming>) -> Fut + Clone + Send + 'static,
     Fut: Future<Output = Reply> + Send + 'static,
@@ -36,6 +45,7 @@ where
             });
             let serving = tokio::spawn(async move {
                 let _ = http2::Builder::new(TokioExecutor::new())
+                    .max_concurrent_streams(most)
                     .serve_connection(TokioIo::new(io), service)
                     .await;
             });
@@ -127,6 +137,58 @@ async fn readers_that_stop_do_not_hold_up_one_that_reads() {
     let (bytes, error) = drain(&mut fast.into_body()).await;
     assert_eq!((bytes.len(), error), (1024 * 1024, None));
     drop(stalled);
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_streams_as_the_server_allows_share_a_connection_and_further_ones_get_another() {
+    let (upstream, accepted) = piped(&h2c());
+    let (opened, mut feeds) = mpsc::channel(64);
+    let connections = serve_up_to(3, accepted, move |_| {
+        let opened = opened.clone();
+        async move {
+            let (feed, body) = mpsc::channel(8);
+            opened.send(feed).await.unwrap();
+            reply(body)
+        }
+    });
+    // Nobody knows the server's limit before its first word.
+    let mut bodies = vec![upstream.send(get("/0"), Arc::new(())).await.unwrap().into_body()];
+    let mut streams = vec![feeds.recv().await.unwrap()];
+    let start = clock::now();
+    for n in 1..10 {
+        bodies.push(upstream.send(get(&format!("/{n}")), Arc::new(())).await.unwrap().into_body());
+        streams.push(feeds.recv().await.unwrap());
+    }
+    assert_eq!(ms_since(start), 0, "nobody waited");
+    let lives = || connections.lock().unwrap().iter().filter(|c| !c.is_finished()).count();
+    assert_eq!(lives(), 4);
+    for (feed, body) in streams.iter().zip(&mut bodies) {
+        feed.send(data("token")).await.unwrap();
+        assert_eq!(text(body).await, "token");
+    }
+    // The room of the fullest is taken first, and what has been idle for the pool's time is let go.
+    streams.truncate(2);
+    bodies.truncate(2);
+    sleep_ms(4001).await;
+    let heard = Arc::new(Heard::default());
+    bodies.push(upstream.send(get("/10"), heard.clone()).await.unwrap().into_body());
+    assert_eq!(*heard.attempts.lock().unwrap(), [true]);
+    sleep_ms(1).await;
+    assert_eq!(lives(), 1);
+    drop(bodies);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_wait_for_a_connection_that_does_not_come_give_up_together() {
+    let connector = Connector::new(std::future::pending);
+    let upstream = Upstream::with_connector(&h2c(), connector);
+    let start = clock::now();
+    let sending: Vec<_> = (0..20).map(|_| spawn_send(&upstream, get("/"))).collect();
+    for sent in sending {
+        assert_eq!(sent.await.unwrap().unwrap_err().reason(), "upstream_unreachable");
+    }
+    // One had the connect timeout to connect, the next began just before the others' own ran out.
+    assert!(ms_since(start) <= 10_000, "{} ms", ms_since(start));
 }
 
 #[tokio::test(start_paused = true)]
