@@ -27,6 +27,8 @@ pub struct Finished<'a> {
     pub verdict: Option<Verdict>,
     /// Output tokens already given to [`Series::tokens`] while it ran.
     pub tokens_counted: u64,
+    /// Of those, what was already given to [`Series::tokens_from`].
+    pub tokens_shown: u64,
     /// Trace id and wall-clock seconds of its end; kept as an exemplar when it broke a bound.
     pub trace: Option<(&'a str, f64)>,
 }
@@ -39,6 +41,9 @@ pub struct Series {
     pub(super) tenant: Option<Arc<str>>,
     itl: AtomicHistogram,
     inter_chunk: AtomicHistogram,
+    /// Those of requests under way too, the moment they come: for the windows.
+    tokens: AtomicU64,
+    /// By usage, by events.
     output_tokens: [AtomicU64; 2],
     pub(super) state: Mutex<State>,
     pub(super) steps: Mutex<Steps>,
@@ -56,6 +61,7 @@ impl Series {
         Self {
             itl: AtomicHistogram::new(Arc::clone(shape.layout(Measure::Itl))),
             inter_chunk: AtomicHistogram::new(Arc::clone(shape.layout(Measure::InterChunk))),
+            tokens: AtomicU64::new(0),
             output_tokens: [AtomicU64::new(0), AtomicU64::new(0)],
             state: Mutex::new(State::new(&shape, windows, budget, now)),
             steps: Mutex::new(Steps::new(windows.len())),
@@ -95,16 +101,23 @@ impl Series {
     }
 
     /// Output tokens seen while a stream runs; say at its end how many ([`Finished::tokens_counted`]). No lock.
-    pub fn tokens(&self, tokens: u64, source: TokenSource) {
+    pub fn tokens(&self, tokens: u64) {
+        self.tokens.fetch_add(tokens, Ordering::Relaxed);
+    }
+
+    /// What output tokens of a request were counted from: at its end, when that is certain, or as far as it has come when someone
+    /// looks. Say at its end how many were shown before ([`Finished::tokens_shown`]). No lock.
+    pub fn tokens_from(&self, tokens: u64, source: TokenSource) {
         self.output_tokens[source as usize].fetch_add(tokens, Ordering::Relaxed);
     }
 
     /// Counts a finished request. Takes the series' lock once.
     pub fn apply(&self, finished: &Finished<'_>) {
-        if let Some(tokens) = counted(finished.record) {
-            // Upwards only: a usage below what was seen does not take tokens back.
-            self.tokens(tokens.output.saturating_sub(finished.tokens_counted), tokens.source);
-        }
+        // Upwards only: a usage below what was seen does not take tokens back.
+        let seen = finished.tokens_counted;
+        let all = counted(finished.record).map_or(seen, |tokens| tokens.output.max(seen));
+        self.tokens(all - seen);
+        self.tokens_from(all.saturating_sub(finished.tokens_shown), finished.record.tokens.source);
         self.count(finished);
     }
 
@@ -140,6 +153,7 @@ impl Series {
         let new = Arc::new(Self {
             itl: AtomicHistogram::new(Arc::clone(shape.layout(Measure::Itl))),
             inter_chunk: AtomicHistogram::new(Arc::clone(shape.layout(Measure::InterChunk))),
+            tokens: AtomicU64::new(0),
             output_tokens: [AtomicU64::new(0), AtomicU64::new(0)],
             state: Mutex::new(state.recast(shape)),
             steps: Mutex::new(lock(&self.steps).renumbered(&ids)),
@@ -157,12 +171,13 @@ impl Series {
     pub(super) fn move_on(&self, current: &Self) {
         self.itl.drain_into(&current.itl);
         self.inter_chunk.drain_into(&current.inter_chunk);
-        for (from, to) in self.output_tokens.iter().zip(&current.output_tokens) {
+        let to = [&current.tokens].into_iter().chain(&current.output_tokens);
+        for (from, to) in [&self.tokens].into_iter().chain(&self.output_tokens).zip(to) {
             to.fetch_add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
-    /// Output tokens so far: by usage, by events.
+    /// Output tokens as far as they were shown: by usage, by events.
     pub(super) fn output_tokens(&self) -> [u64; 2] {
         [0, 1].map(|i| self.output_tokens[i].load(Ordering::Relaxed))
     }
@@ -184,7 +199,7 @@ impl Series {
             }
         };
         push(REQUESTS_ID, state.requests.iter().map(|(_, n)| n).sum());
-        push(OUTPUT_TOKENS_ID, self.output_tokens().iter().sum());
+        push(OUTPUT_TOKENS_ID, self.tokens.load(Ordering::Relaxed));
         for (i, slo) in state.slos.iter().enumerate() {
             push(slo_id(i), slo.good + slo.bad);
             push(slo_id(i) + 1, slo.good);
@@ -209,7 +224,7 @@ impl GapSink for &Series {
         Series::gap(self, gap_ns, tokens);
     }
 
-    fn tokens(&mut self, n: u64, source: TokenSource) {
-        Series::tokens(self, n, source);
+    fn tokens(&mut self, n: u64) {
+        Series::tokens(self, n);
     }
 }

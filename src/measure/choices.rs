@@ -69,8 +69,6 @@ pub(super) struct Step {
     pub(super) tokens: u64,
     /// Tokens to add to the live counter.
     pub(super) uncounted: u64,
-    /// Whether that is by usage.
-    pub(super) by_usage: bool,
 }
 
 impl Choices {
@@ -116,7 +114,6 @@ impl Choices {
                 gap_ns: None,
                 tokens: 1,
                 uncounted: 1,
-                by_usage: false,
             };
         };
         let gap_ns = c.last.map(|last| at.since(last));
@@ -129,7 +126,6 @@ impl Choices {
                 gap_ns,
                 tokens: 1,
                 uncounted: 1,
-                by_usage: false,
             };
         };
         // Text without a new token, or a total where a running count was expected: the event still holds something.
@@ -146,7 +142,6 @@ impl Choices {
             gap_ns,
             tokens,
             uncounted,
-            by_usage: true,
         }
     }
 
@@ -236,6 +231,11 @@ impl Choices {
     /// Token-bearing fragments so far.
     pub(super) fn events(&self) -> u64 {
         self.seen().iter().map(|c| c.events).sum::<u64>() + self.pooled_events
+    }
+
+    /// Whether the server has reported output tokens at all.
+    pub(super) fn has_usage(&self) -> bool {
+        self.closings > 0 || self.seen().iter().any(|c| c.output.is_some())
     }
 
     /// Whether any choice gave a finish reason.

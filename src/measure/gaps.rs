@@ -1,7 +1,5 @@
 //! Where a live stream's gaps and tokens go the moment they are known.
 
-use super::TokenSource;
-
 /// Takes what a stream says about inter-token times and token counts while it runs.
 ///
 /// Called from the data path: an implementation adds to counters and must not block, allocate or panic.
@@ -10,13 +8,13 @@ pub trait GapSink {
     /// `tokens` ITL samples of `gap_ns / tokens` each, and one inter-chunk sample of `gap_ns`.
     fn gap(&mut self, gap_ns: u64, tokens: u64);
 
-    /// `n` more output tokens than said before. At the end the record may hold more (never taken back if it holds fewer). `source`
-    /// is what this share was counted from.
-    fn tokens(&mut self, n: u64, source: TokenSource);
+    /// `n` more output tokens than said before. At the end the record may hold more (never taken back if it holds fewer), and only
+    /// then is it certain what they were counted from.
+    fn tokens(&mut self, n: u64);
 }
 
 /// Drops everything: for replies that belong to no series.
 impl GapSink for () {
     fn gap(&mut self, _gap_ns: u64, _tokens: u64) {}
-    fn tokens(&mut self, _n: u64, _source: TokenSource) {}
+    fn tokens(&mut self, _n: u64) {}
 }

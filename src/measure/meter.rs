@@ -89,8 +89,8 @@ impl Meter {
         }
     }
 
-    /// What the request asked for: a stream, how many choices, usage at the stream's end. A stream asked for is what a request
-    /// counts as until, and unless, a 2xx head says what the reply is.
+    /// What the request asked for: a stream, how many choices; and whether usage is to be expected, asked for or not. A stream asked
+    /// for is what a request counts as until, and unless, a 2xx head says what the reply is.
     pub fn asked(&mut self, streaming: bool, choices: Option<u64>, usage: bool) {
         if self.status.is_none() {
             self.streaming = streaming;
@@ -156,16 +156,11 @@ impl Meter {
                 self.gap(gap_ns, step.tokens);
                 sink.gap(gap_ns, step.tokens);
             }
-            let source = if step.by_usage {
-                TokenSource::Usage
-            } else {
-                self.live_source()
-            };
-            self.count(step.uncounted, source, sink);
+            self.count(step.uncounted, sink);
         }
         if facts.dropped > 0 {
             self.choices.unnamed(facts.dropped);
-            self.count(u64::from(facts.dropped), self.live_source(), sink);
+            self.count(u64::from(facts.dropped), sink);
         }
         if self.t_first.is_none() {
             self.t_first = Some(at);
@@ -188,16 +183,16 @@ impl Meter {
         }
     }
 
-    fn count(&mut self, n: u64, source: TokenSource, sink: &mut impl GapSink) {
+    fn count(&mut self, n: u64, sink: &mut impl GapSink) {
         if n > 0 {
             self.counted = self.counted.saturating_add(n);
-            sink.tokens(n, source);
+            sink.tokens(n);
         }
     }
 
-    /// What live tokens are counted as before the server said anything: usage where the request asked for it.
-    fn live_source(&self) -> TokenSource {
-        if self.usage_expected {
+    /// What the tokens so far will most likely turn out to be counted from: usage where it is expected, or has been seen.
+    pub fn likely_source(&self) -> TokenSource {
+        if self.usage_expected || self.choices.has_usage() {
             TokenSource::Usage
         } else {
             TokenSource::Events

@@ -121,7 +121,7 @@ impl Exchange {
             Some(_) | None => ReplyKind::Stream,
         };
         state.meter.head(at, status.as_u16(), kind, decoder.is_stream());
-        self.request.progress.head(&state.meter.live());
+        self.request.progress.head(&state.meter);
         if format.is_some() && !grpc && status.as_u16() < 400 {
             state.decoder = Some(decoder);
         }
@@ -144,7 +144,7 @@ impl Exchange {
             decoder.feed(at, bytes, reply);
             None
         });
-        self.request.progress.store(&state.meter.live());
+        self.request.progress.store(&state.meter);
     }
 
     /// The trailers of the reply. [`Self::finish`] follows.
@@ -182,6 +182,7 @@ impl Exchange {
             decoder: _,
         } = *state;
         let tokens_counted = meter.live().output_tokens;
+        let tokens_shown = self.request.progress.settle();
         let record = meter.finish(at, ending, own_status);
         let confirmed = record.status.is_some_and(|s| own_status.is_none() && (200..300).contains(&s));
         let series = Arc::clone(said.series(&self.observer, &self.request, confirmed));
@@ -193,6 +194,7 @@ impl Exchange {
                 series: &series,
                 model: said.asked.model.as_deref(),
                 tokens_counted,
+                tokens_shown,
             },
         );
     }
@@ -213,7 +215,7 @@ impl State {
         self.meter.asked(
             request.wants_stream(&facts),
             choices(&facts),
-            facts.include_usage == Some(true),
+            facts.include_usage == Some(true) || request.format.is_some_and(|f| f.closing_usage),
         );
         self.said.asked = facts;
     }

@@ -38,12 +38,15 @@ impl<'a> Gauges<'a> {
 
     fn add(&mut self, request: &Request, now: Stamp) {
         let (route, facts) = (request.judged_by(), request.facts());
+        // Before the series is looked up: tokens come when it is certain.
+        let (tokens, source) = request.progress.show();
         let series = self.series(request, facts.model.as_deref());
         let gauge = self
             .by_series
             .entry(Arc::as_ptr(&series))
             .or_insert_with(|| nothing(&self.rules, &series));
         gauge.requests += 1;
+        series.tokens_from(tokens, source);
         let mut live = request.progress.load(request.t0);
         if !request.progress.has_head() {
             live.streaming = request.wants_stream(&facts);

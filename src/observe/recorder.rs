@@ -17,6 +17,8 @@ pub(super) struct Ended<'a> {
     pub(super) model: Option<&'a str>,
     /// Output tokens that went to the series while the reply ran.
     pub(super) tokens_counted: u64,
+    /// Of those, what a scrape has seen.
+    pub(super) tokens_shown: u64,
 }
 
 /// Judges, counts, logs and remembers it.
@@ -36,6 +38,7 @@ pub(super) fn record(observer: &Observer, request: &Request, ended: &Ended<'_>) 
             })
         }),
         tokens_counted: ended.tokens_counted,
+        tokens_shown: ended.tokens_shown,
         trace: request.trace.as_ref().map(|id| (id.as_str(), unix_seconds)),
     });
     let summary = summary(request, ended, slos, verdict, unix_seconds);

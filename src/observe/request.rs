@@ -7,7 +7,7 @@ use super::asked::TraceId;
 use super::routes::Judged;
 use super::rules::Rules;
 use crate::aggregate::Series;
-use crate::measure::{AskedBounds, Live, Stamp};
+use crate::measure::{AskedBounds, Live, Meter, Stamp, TokenSource};
 use crate::wire::{Format, RequestFacts, RequestScanner};
 
 /// One request, from its head on.
@@ -79,12 +79,24 @@ pub(super) struct Progress {
     /// The largest gap plus 1; 0 is none.
     stall: AtomicU64,
     tokens: AtomicU64,
+    /// Whether those will most likely be settled by the server's usage.
+    by_usage: AtomicBool,
+    /// How many of the tokens a scrape has seen; [`SETTLED`] once the request has ended.
+    shown: AtomicU64,
     streaming: AtomicBool,
     head: AtomicBool,
 }
 
+/// No more tokens are to be shown: the record has the rest.
+const SETTLED: u64 = u64::MAX;
+
 impl Progress {
-    pub(super) fn store(&self, live: &Live) {
+    pub(super) fn store(&self, meter: &Meter) {
+        self.by_usage.store(meter.likely_source() == TokenSource::Usage, Relaxed);
+        self.store_live(&meter.live());
+    }
+
+    fn store_live(&self, live: &Live) {
         let stamp = |t: Option<Stamp>| t.map_or(0, |t| t.as_nanos().saturating_add(1));
         self.first.store(stamp(live.t_first), Relaxed);
         self.last.store(stamp(live.t_last), Relaxed);
@@ -94,9 +106,26 @@ impl Progress {
     }
 
     /// The response head arrived: what was asked for no longer matters.
-    pub(super) fn head(&self, live: &Live) {
-        self.store(live);
+    pub(super) fn head(&self, meter: &Meter) {
+        self.store(meter);
         self.head.store(true, Relaxed);
+    }
+
+    /// The tokens that no scrape has seen yet, which counts them as seen, and what they will most likely be counted from.
+    pub(super) fn show(&self) -> (u64, TokenSource) {
+        let tokens = self.tokens.load(Relaxed);
+        let more = |shown: u64| (shown < tokens).then_some(tokens);
+        let before = self.shown.fetch_update(Relaxed, Relaxed, more).unwrap_or(tokens);
+        let by_usage = self.by_usage.load(Relaxed);
+        (
+            tokens - before,
+            if by_usage { TokenSource::Usage } else { TokenSource::Events },
+        )
+    }
+
+    /// The request has ended: how many of its tokens scrapes have seen, the last one included.
+    pub(super) fn settle(&self) -> u64 {
+        self.shown.swap(SETTLED, Relaxed)
     }
 
     pub(super) fn has_head(&self) -> bool {
@@ -167,7 +196,22 @@ mod tests {
             output_tokens: 3,
             ..live
         };
-        progress.head(&live);
-        assert_eq!((progress.load(t0), progress.has_head()), (live, true));
+        progress.store_live(&live);
+        assert_eq!(progress.load(t0), live);
+    }
+
+    #[test]
+    fn tokens_are_shown_once_and_none_after_the_end() {
+        let progress = Progress::default();
+        assert_eq!(progress.show(), (0, TokenSource::Events));
+        progress.tokens.store(5, Relaxed);
+        assert_eq!(progress.show(), (5, TokenSource::Events));
+        assert_eq!(progress.show(), (0, TokenSource::Events));
+        progress.tokens.store(7, Relaxed);
+        progress.by_usage.store(true, Relaxed);
+        assert_eq!(progress.show(), (2, TokenSource::Usage));
+        progress.tokens.store(9, Relaxed);
+        assert_eq!(progress.settle(), 7);
+        assert_eq!(progress.show(), (0, TokenSource::Usage));
     }
 }

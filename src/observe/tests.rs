@@ -135,7 +135,7 @@ fn a_stream_becomes_one_judged_record() {
     assert_eq!(count(Measure::Tpot), (1, 10 * MS));
     assert_eq!(count(Measure::E2e), (1, 240 * MS));
     assert_eq!(count(Measure::Upload), (1, MS));
-    assert_eq!((s.output_tokens, s.prompt_tokens, s.in_flight), ([1, 2], 7, 0));
+    assert_eq!((s.output_tokens, s.prompt_tokens, s.in_flight), ([3, 0], 7, 0));
     assert_eq!((s.slos[0].evaluated, s.slos[0].good), (1, 1));
     let last = proxy.last();
     assert_eq!(
@@ -143,6 +143,28 @@ fn a_stream_becomes_one_judged_record() {
         ("ok", Some("good"), Some(200.0), Some(10.0))
     );
     assert_eq!((last.output_tokens, last.attempts, &*last.model), (Some(3), 1, "m"));
+}
+
+#[test]
+fn the_token_counter_moves_with_the_scrapes_and_what_none_has_seen_has_the_source_of_the_end() {
+    let proxy = Proxy::new(vec![]);
+    let mut x = proxy.chat();
+    sse(&mut x, 5);
+    token(&mut x, 10);
+    token(&mut x, 20);
+    assert_eq!(proxy.series("chat", "m").output_tokens, [0, 2]);
+    token(&mut x, 30);
+    let usage = b"data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":9}}\n\n";
+    x.chunk(ms(40), usage);
+    done(&mut x, 40);
+    x.finish(ms(50), Ending::Complete);
+    assert_eq!(proxy.series("chat", "m").output_tokens, [7, 2], "never taken back");
+
+    let mut cut = proxy.chat();
+    sse(&mut cut, 105);
+    token(&mut cut, 110);
+    cut.finish(ms(120), Ending::ClientGone);
+    assert_eq!(proxy.series("chat", "m").output_tokens, [7, 3]);
 }
 
 #[test]

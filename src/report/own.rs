@@ -126,5 +126,5 @@ impl GapSink for Sink<'_> {
         self.0.extend((0..tokens).map(|_| gap_ns / tokens));
     }
 
-    fn tokens(&mut self, _n: u64, _source: TokenSource) {}
+    fn tokens(&mut self, _n: u64) {}
 }

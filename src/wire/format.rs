@@ -22,6 +22,8 @@ pub struct Format {
     /// Whether a request that does not say `stream` gets a stream, and whether that stream is lines of JSON even when the reply
     /// calls itself `application/json`.
     pub lines: bool,
+    /// Whether its streams close with the server's own token count, asked for or not.
+    pub closing_usage: bool,
     /// Paths that mean the same in events and in whole replies.
     pub(crate) common: &'static [Row],
     /// Paths of a streamed event.

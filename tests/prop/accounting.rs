@@ -299,7 +299,7 @@ impl GapSink for Heard {
         self.largest = self.largest.max(Some(gap_ns));
     }
 
-    fn tokens(&mut self, n: u64, _source: TokenSource) {
+    fn tokens(&mut self, n: u64) {
         self.tokens += n;
     }
 }

@@ -158,19 +158,22 @@ fn every_judged_request_is_good_or_bad_and_every_bound_counts() {
 fn tokens_counted_while_streaming_are_corrected_upwards_only() {
     let aggregates = aggregates();
     let series = aggregates.series(0, None, None, true);
-    series.tokens(8, TokenSource::Events);
+    series.tokens(8);
+    series.tokens_from(5, TokenSource::Events);
     let record = record(100, 10, 11);
     series.apply(&Finished {
         tokens_counted: 8,
+        tokens_shown: 5,
         ..finished(&record, Judgement::Good)
     });
-    series.tokens(20, TokenSource::Events);
+    series.tokens(20);
     series.apply(&Finished {
         tokens_counted: 20,
         ..finished(&record, Judgement::Good)
     });
     let snapshot = scrape(&aggregates, at(2));
-    assert_eq!(only(&snapshot, "chat", "unknown").output_tokens, [3, 28]);
+    let chat = only(&snapshot, "chat", "unknown");
+    assert_eq!((chat.output_tokens, chat.rates[0].output_tokens), ([6 + 20, 5], 31));
 }
 
 #[test]

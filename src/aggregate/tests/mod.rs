@@ -113,6 +113,7 @@ fn finished(record: &Record, judgement: Judgement) -> Finished<'_> {
         api: "chat",
         verdict: Some(Verdict { slo: 0, judgement }),
         tokens_counted: 0,
+        tokens_shown: 0,
         trace: None,
     }
 }

@@ -103,11 +103,13 @@ fn what_began_before_is_counted_after() {
         "`unknown`, `other` and `m`, twice"
     );
     series.gap(20 * MS, 3);
-    series.tokens(4, TokenSource::Events);
+    series.tokens(4);
+    series.tokens_from(4, TokenSource::Events);
     let of = |s: &SeriesSnapshot| (s.histograms[Measure::Itl.index()].count, s.output_tokens[1]);
     assert_eq!(of(&chat(&aggregates, at(2))), (4, 4));
     series.apply(&Finished {
         tokens_counted: 4,
+        tokens_shown: 4,
         ..finished(&record(40, 10, 6), Judgement::Good)
     });
     series.gap(30 * MS, 1);

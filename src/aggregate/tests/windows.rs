@@ -130,9 +130,11 @@ fn two_threads_and_a_scraper_lose_nothing() {
             scope.spawn(|| {
                 for i in 0..2000 {
                     series.gap(i * MS % (700 * MS), 2);
-                    series.tokens(1, TokenSource::Events);
+                    series.tokens(1);
+                    series.tokens_from(1, TokenSource::Events);
                     series.apply(&Finished {
-                        tokens_counted: 11,
+                        tokens_counted: 1,
+                        tokens_shown: 1,
                         ..finished(&record, Judgement::Good)
                     });
                 }
@@ -159,7 +161,7 @@ fn two_threads_and_a_scraper_lose_nothing() {
     );
     assert_eq!(
         (of(chat, Measure::E2e).count, chat.output_tokens, chat.slos[0].good),
-        (4000, [0, 4000], 4000)
+        (4000, [40_000, 4000], 4000)
     );
-    assert_eq!((chat.rates[0].requests, chat.rates[0].output_tokens), (4000, 4000));
+    assert_eq!((chat.rates[0].requests, chat.rates[0].output_tokens), (4000, 44_000));
 }

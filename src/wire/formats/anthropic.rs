@@ -12,6 +12,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/v1/messages"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: true,
     common: &[
         ("type", Act::Kind),
         ("error", Act::Error),

@@ -12,6 +12,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/completion"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: true,
     common: &[
         ("model", Act::Model),
         ("error", Act::Error),

@@ -11,6 +11,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/api/chat", "/api/generate"],
     terminal: Terminal::Signal,
     lines: true,
+    closing_usage: true,
     common: &[
         ("model", Act::Model),
         ("error", Act::Error),

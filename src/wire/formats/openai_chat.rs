@@ -14,6 +14,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/v1/chat/completions"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: false,
     common: COMMON,
     event: &[
         ("choices[].delta.content", Act::Token(Text)),

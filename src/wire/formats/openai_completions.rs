@@ -12,6 +12,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/v1/completions"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: false,
     common: COMMON,
     event: &[("choices[].text", Act::Token(Text))],
     whole: &[("choices[].text", Act::Token(Text))],

@@ -12,6 +12,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/v1/responses"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: true,
     common: &[("error", Act::Error)],
     event: &[
         ("type", Act::Kind),

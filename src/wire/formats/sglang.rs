@@ -13,6 +13,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/generate"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: true,
     common: &[
         ("error", Act::Error),
         ("index", Act::ChoiceIndex),

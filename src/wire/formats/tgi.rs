@@ -12,6 +12,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/generate_stream"],
     terminal: Terminal::Signal,
     lines: false,
+    closing_usage: true,
     common: &[
         ("error", Act::Error),
         ("details.finish_reason", Act::Finish),

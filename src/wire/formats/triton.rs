@@ -11,6 +11,7 @@ pub(crate) static FORMAT: Format = Format {
     paths: &["/v2/models/*/generate", "/v2/models/*/generate_stream"],
     terminal: Terminal::CleanEnd,
     lines: false,
+    closing_usage: false,
     common: &[
         ("model_name", Act::Model),
         ("error", Act::Error),
