@@ -115,11 +115,10 @@ impl<B: Stamped> MeteredBody<B> {
         exchange.chunk(at, bytes);
         if self.body.is_end_stream() {
             self.finish(at, Ending::Complete);
-        } else {
-            let now = clock::now();
-            self.counters.overhead_chunk.record(now.since(at));
-            self.handed = Some(now);
         }
+        let now = clock::now();
+        self.counters.overhead_chunk.record(now.since(at));
+        self.handed = Some(now);
     }
 
     /// Gives the error once hyper has written what came before it.

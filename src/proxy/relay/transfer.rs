@@ -165,7 +165,8 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
             let at = clock::now();
             let before_head = matches!(self.state, Reply::Head(_));
             let end = self.take(cx, at, bytes);
-            if end.is_none() && matches!(self.state, Reply::Body { .. }) {
+            let handed_on = matches!(end, None | Some(End::Complete { .. } | End::Aborted(_)));
+            if handed_on && matches!(self.state, Reply::Body { .. }) {
                 if before_head {
                     self.overhead.head(at);
                 } else {

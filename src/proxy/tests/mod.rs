@@ -22,6 +22,7 @@ mod drain;
 mod fail_open;
 mod forward;
 mod limits;
+mod overhead;
 mod refuse;
 mod tls;
 mod usage;
