@@ -230,7 +230,11 @@ const KEYS: &[Key] = &[
     key("labels.tenant.allow", "", "tenants that always get a label"),
     key("labels.tenant.cap", "32", "most other tenants that get one; past it `other`"),
     key("windows", "1m,5m,30m", "rolling windows, shortest first"),
-    key("profile", "goodput", "definition profile of the measures"),
+    key(
+        "profile",
+        "goodput",
+        "definition profile of the measures; live there is `goodput` only, `explain` knows the other tools'",
+    ),
     key(
         "inject_usage",
         "false",

@@ -14,7 +14,6 @@ use super::problem::{Problem, Wrong, suggestion};
 use super::section::{Reader, Section};
 use super::units::show_duration;
 use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Target, Upstream, Window, target, tls};
-use crate::measure::profile::PROFILES;
 
 /// Most worker threads that `auto` takes: the proxy runs beside the model server and should leave it the machine.
 const AUTO_WORKERS: usize = 4;
@@ -112,11 +111,15 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     })
 }
 
-/// Ours, or one of the other tools' definitions.
+/// Ours. The other tools' definitions need a whole recording, which a proxy does not keep.
 fn profile(leaf: &Leaf) -> Result<Arc<str>, Wrong> {
-    let mut names = vec!["goodput"];
-    names.extend(PROFILES.iter().map(|profile| profile.name));
-    leaf.choice(&names).map(|at| names[at].into())
+    const OURS: &str = "goodput";
+    leaf.choice(&[OURS]).map(|_| OURS.into()).map_err(|_| {
+        Wrong::new(
+            "is no definition that live traffic is measured by",
+            "write `goodput`; `goodput-proxy explain` applies other tools' definitions to a recorded stream",
+        )
+    })
 }
 
 fn workers(leaf: &Leaf) -> Result<usize, Wrong> {

@@ -36,7 +36,7 @@ routes:
   - name: chat
     paths: /x
 windows: [5m, 1m, 1m]
-profile: genai_perf
+profile: genai-perf
 half_close: 'yes'
 log: { level: infoo, format: jsno }
 ";
@@ -66,7 +66,7 @@ log: { level: infoo, format: jsno }
             r#"routes[1].name: "chat": two routes have this name; give each a name of its own"#,
             r#"windows: ["5m", "1m", "1m"]: `5m` is longer than `1m` behind it; write each once, shortest first, as in `[1m, 5m, 30m]`"#,
             r#"windows: ["5m", "1m", "1m"]: `1m` is as long as `1m` behind it; write each once, shortest first, as in `[1m, 5m, 30m]`"#,
-            r#"profile: "genai_perf": is none of the choices; did you mean `genai-perf`?"#,
+            r#"profile: "genai-perf": is no definition that live traffic is measured by; write `goodput`; `goodput-proxy explain` applies other tools' definitions to a recorded stream"#,
             r#"log.format: "jsno": is none of the choices; write `auto`, `text` or `json`"#,
             r#"log.level: "infoo": is no log level; did you mean `info`?"#,
         ]
