@@ -37,7 +37,10 @@ const FIRST: &[u64] = &[
     2560 * S,
 ];
 
-/// TPOT, ITL, inter-chunk, stall: steps for fast decoders, then vLLM's list, then 160 s and 640 s for streams that hang.
+/// TPOT, ITL: steps for fast decoders, then vLLM's list.
+const TOKEN: &[u64] = GAP.split_at(GAP.len() - HANGING).0;
+
+/// Inter-chunk, stall: the same, then 160 s and 640 s for streams that hang.
 const GAP: &[u64] = &[
     MS,
     2 * MS,
@@ -71,6 +74,9 @@ const GAP: &[u64] = &[
     160 * S,
     640 * S,
 ];
+
+/// How many edges at the end of [`GAP`] no single token's time needs.
+const HANGING: usize = 2;
 
 /// E2E and upload: steps below 300 ms, then vLLM's list.
 const WHOLE: &[u64] = &[
@@ -112,7 +118,8 @@ impl Measure {
     pub const fn default_edges(self) -> &'static [u64] {
         match self {
             Self::Ttft | Self::Ttfb | Self::VisibleTtft => FIRST,
-            Self::Tpot | Self::Itl | Self::InterChunk | Self::Stall => GAP,
+            Self::Tpot | Self::Itl => TOKEN,
+            Self::InterChunk | Self::Stall => GAP,
             Self::E2e | Self::Upload => WHOLE,
             Self::PromptTokens | Self::OutputTokens => TOKENS,
         }
@@ -142,6 +149,13 @@ mod tests {
             assert!(e2e < top(Measure::E2e));
         }
         assert!(top(Measure::Ttft) >= 600 * S);
-        assert!(top(Measure::Stall) > 100 * S);
+        assert!(top(Measure::Stall) > 100 * S && top(Measure::InterChunk) > 100 * S);
+    }
+
+    #[test]
+    fn per_token_times_end_where_vllms_list_does() {
+        for measure in [Measure::Tpot, Measure::Itl] {
+            assert_eq!(measure.default_edges().last(), Some(&(80 * S)), "{}", measure.name());
+        }
     }
 }

@@ -210,6 +210,8 @@ pub struct SeriesSnapshot {
     pub model: Arc<str>,
     /// Tenant label, when configured.
     pub tenant: Option<Arc<str>>,
+    /// Whether its replies are read: only then has it token counters.
+    pub reads: bool,
     /// Finished requests.
     pub requests: Vec<(RequestLabels, u64)>,
     /// One per [`Measure::ALL`]; without buckets where the series has no such measure (see [`SeriesSnapshot::has`]).

@@ -61,19 +61,19 @@ fn requests_and_tokens(build: &mut Builder, series: &mut [SeriesSnapshot]) {
         }
     });
     build.series("goodput_good_tokens_total", series, |s, put| {
-        if s.has(Measure::OutputTokens) {
+        if s.reads {
             put(&[], number(s.good_tokens));
         }
     });
     build.series("goodput_output_tokens_total", series, |s, put| {
-        if s.has(Measure::OutputTokens) {
+        if s.reads {
             for (source, n) in [TokenSource::Usage, TokenSource::Events].iter().zip(s.output_tokens) {
                 put(&[source.name().into()], number(n));
             }
         }
     });
     build.series("goodput_prompt_tokens_total", series, |s, put| {
-        if s.has(Measure::PromptTokens) {
+        if s.reads {
             put(&[], number(s.prompt_tokens));
         }
     });

@@ -80,6 +80,7 @@ pub(super) fn series(route: &str, model: &str) -> SeriesSnapshot {
         route: route.into(),
         model: model.into(),
         tenant: None,
+        reads: true,
         requests: vec![(labels(Outcome::Ok), 4), (labels(Outcome::UpstreamError), 0)],
         histograms,
         e2e_by_output: vec![

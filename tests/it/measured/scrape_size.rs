@@ -30,6 +30,9 @@ fn before_any_request_fallback_models_have_counters_and_no_histogram() {
             });
             assert!(families.clone().any(|f| f.name == "goodput_requests_total"));
             assert!(families.clone().any(|f| f.name == "goodput_slo_bad_total"));
+            assert!(families.clone().any(|f| f.name == "goodput_output_tokens_total"));
+            assert!(families.clone().any(|f| f.name == "goodput_prompt_tokens_total"));
+            assert!(families.clone().any(|f| f.name == "goodput_good_tokens_total"));
             assert!(families.clone().all(|f| f.kind != "histogram"), "{model}");
         }
         let all = lines(&start, &[]);
