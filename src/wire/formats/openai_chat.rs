@@ -61,6 +61,10 @@ pub(super) const COMMON: &[Row] = &[
         Act::Count(Count::Reasoning),
     ),
     ("usage.prompt_tokens_details.cached_tokens", Act::Count(Count::Cached)),
+    // Moonshot: the finish event's choice holds it.
+    ("choices[].usage", Act::Usage),
+    ("choices[].usage.prompt_tokens", Act::Count(Count::Prompt)),
+    ("choices[].usage.completion_tokens", Act::Count(Count::Output)),
     // llama-server: the finish event carries these when nobody asked for usage. `prompt_n` leaves out what the cache gave.
     ("timings.prompt_n", Act::Timing(Count::Uncached)),
     ("timings.cache_n", Act::Timing(Count::CacheRead)),

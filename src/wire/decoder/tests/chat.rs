@@ -95,6 +95,17 @@ fn timings_give_way_to_a_usage_in_their_event_or_before() {
     assert_eq!(seen.usages().iter().map(|u| u.output).collect::<Vec<_>>(), [Some(3)]);
 }
 
+// P090
+#[test]
+fn usage_may_lie_in_a_choice() {
+    let seen = chat(&[
+        r#"{"choices":[{"index":0,"delta":{"content":"a"}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":9}}]}"#,
+    ]);
+    let counts: Vec<_> = seen.usages().iter().map(|u| (u.prompt, u.output)).collect();
+    assert_eq!(counts, [(Some(5), Some(9))]);
+}
+
 // P085
 #[test]
 fn choices_of_one_event_are_told_apart_whatever_the_key_order() {
