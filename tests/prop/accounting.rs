@@ -7,7 +7,7 @@ use goodput_proxy::config::Config;
 use goodput_proxy::lifecycle::{Lifecycle, Phase};
 use goodput_proxy::measure::{
     Bounds, Channel, Degraded, Ending, EventFacts, GapSink, ItlBounds, Match, Meter, Policy, Record, ReplyKind, Slo, Stamp,
-    TokenSource, Undefined, Usage,
+    Undefined, Usage,
 };
 use goodput_proxy::observe::{Exchange, Observer};
 use goodput_proxy::wire::{Decoder, EventSink, format_for};
