@@ -22,7 +22,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use crate::admin::{self, AdminState};
 use crate::aggregate::Snapshot;
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, Readiness};
 use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::{self, Exit, Lifecycle, Phase, Shutdown, UnderWay};
 use crate::material::Material;
@@ -221,6 +221,11 @@ async fn admin_side(
     let state = match &parts.material.token {
         Some(token) => state.guarded(Arc::clone(token), config.admin_auth.metrics),
         None => state,
+    };
+    let state = match config.readiness {
+        Readiness::Own => state,
+        // Of TCP only, or the Unix socket: a handshake would be load, and its failure is seen in the traffic.
+        Readiness::Upstream => state.ready_with(Connector::to(&config.upstream.target)),
     };
     let _reloads = if let Some(origin) = origin {
         let state = state.clone();

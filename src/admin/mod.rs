@@ -4,6 +4,7 @@
 //! a stream. Connections, scrapes and the time a peer may take are bounded (see the constants of `server` and `scrape`).
 
 mod auth;
+mod readiness;
 mod routes;
 mod scrape;
 mod server;
@@ -19,6 +20,7 @@ use crate::aggregate::Snapshot;
 use crate::expose::{Configured, ProxyStats};
 use crate::lifecycle::PhaseWatch;
 use crate::mounted::Mounted;
+use crate::proxy::upstream::Connector;
 
 pub use auth::Token;
 pub use server::{serve, serve_connection, serve_tls_connection};
@@ -47,6 +49,8 @@ pub struct AdminState {
     configured: Arc<RwLock<Arc<Configured>>>,
     /// For `/readyz`.
     phase: PhaseWatch,
+    /// Whom `/readyz` asks too.
+    upstream: Option<Arc<readiness::Upstream>>,
     auth: Option<Arc<Auth>>,
     scrapes: scrape::Slots,
 }
@@ -58,9 +62,16 @@ impl AdminState {
             source,
             configured: Arc::new(RwLock::new(Arc::new(configured))),
             phase,
+            upstream: None,
             auth: None,
             scrapes: scrape::Slots::default(),
         }
+    }
+
+    /// Is ready from now on only while the upstream takes connections, as `connector` makes them.
+    pub fn ready_with(mut self, connector: Connector) -> Self {
+        self.upstream = Some(Arc::new(readiness::Upstream::new(connector)));
+        self
     }
 
     /// Asks for `token` from now on, for `/metrics` too when `metrics` says so; probes stay open.

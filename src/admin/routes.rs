@@ -19,7 +19,7 @@ goodput-proxy
 
 /metrics   Prometheus metrics: text, OpenMetrics or protobuf
 /livez     200 while the process serves
-/readyz    200 when ready, 503 while starting or draining
+/readyz    200 when ready, 503 and the reason when not
 /drain     start draining, answer when nothing is in flight
 /requests  the last requests: timings, tokens, outcome, verdict
 /config    the effective configuration
@@ -100,7 +100,7 @@ pub(super) async fn answer<B>(request: &Request<B>, state: &AdminState) -> Reply
         Endpoint::Metrics => scrape::answer(request.headers(), state).await,
         // Never looks at the upstream, nor at the phase: a restart would mend neither.
         Endpoint::Live => reply(StatusCode::OK, TEXT, "live\n"),
-        Endpoint::Ready => ready(state.phase.now()),
+        Endpoint::Ready => ready(state).await,
         Endpoint::Drain => drained(state.source.drain().await),
         Endpoint::Requests => reply(StatusCode::OK, JSON, state.source.requests()),
         Endpoint::Config => reply(StatusCode::OK, JSON, state.source.config()),
@@ -111,9 +111,22 @@ fn allowed(methods: &str, method: &Method) -> bool {
     methods.split(", ").any(|name| name == method.as_str())
 }
 
-fn ready(phase: Phase) -> Reply {
-    match phase {
-        Phase::Ready => reply(StatusCode::OK, TEXT, "ready\n"),
+async fn ready(state: &AdminState) -> Reply {
+    match state.phase.now() {
+        Phase::Ready => {
+            let upstream = match &state.upstream {
+                Some(upstream) => upstream.takes_connections().await,
+                None => Ok(()),
+            };
+            match upstream {
+                Ok(()) => reply(StatusCode::OK, TEXT, "ready\n"),
+                Err(why) => reply(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    TEXT,
+                    format!("the upstream takes no connection: {why}\n"),
+                ),
+            }
+        }
         Phase::Starting => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "starting\n"),
         Phase::Draining | Phase::Closing => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "draining\n"),
         Phase::Stopped => reply(StatusCode::SERVICE_UNAVAILABLE, TEXT, "stopping\n"),

@@ -1,5 +1,7 @@
 //! The admin endpoints over in-memory connections on the paused clock.
 
+mod readiness;
+
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;

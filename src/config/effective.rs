@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::check::SECRET_HEADERS;
 use super::units::{show_duration, show_range, show_size};
-use super::{CertFiles, Config, LogFormat, Protocol, Reading, Route, Target, Upstream};
+use super::{CertFiles, Config, LogFormat, Protocol, Readiness, Reading, Route, Target, Upstream};
 use crate::measure::{Bound, Match, Policy, Slo, Undefined};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,6 +31,7 @@ impl Config {
                 "token_file": file(self.admin_auth.token_file.as_ref()),
                 "metrics": self.admin_auth.metrics,
             },
+            "readiness": match self.readiness { Readiness::Own => "self", Readiness::Upstream => "upstream" },
             "workers": self.workers,
             "upstream": {
                 "url": up.url(),

@@ -48,6 +48,11 @@ const KEYS: &[Key] = &[
     ),
     key("admin_auth.metrics", "true", "whether `/metrics` asks for the token too"),
     key(
+        "readiness",
+        "self",
+        "what `/readyz` follows: `self` the proxy alone, `upstream` also whether the model server takes connections; `/livez` neither",
+    ),
+    key(
         "workers",
         "auto",
         "worker threads of the traffic port; `auto`: one per core, at most 4",

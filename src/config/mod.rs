@@ -41,6 +41,8 @@ pub struct Config {
     pub admin_tls: Option<CertFiles>,
     /// Who may use the admin port.
     pub admin_auth: AdminAuth,
+    /// What `/readyz` follows beside the phase.
+    pub readiness: Readiness,
     /// Worker threads of the traffic runtime; 1 runs it on the calling thread.
     pub workers: usize,
     /// The model server.
@@ -198,6 +200,15 @@ pub struct Window {
     pub name: Arc<str>,
     /// Length.
     pub length: Duration,
+}
+
+/// What `/readyz` follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// The proxy alone.
+    Own,
+    /// The upstream too: ready only while it takes connections.
+    Upstream,
 }
 
 /// Shutdown behaviour.

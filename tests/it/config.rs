@@ -198,6 +198,7 @@ fn the_built_in_defaults_are_what_the_interface_says() {
             "tls": { "cert": "", "key": "", "client_ca": "" },
             "admin_tls": { "cert": "", "key": "" },
             "admin_auth": { "token_file": "", "metrics": true },
+            "readiness": "self",
             "workers": "auto",
             "upstream": {
                 "url": "http://127.0.0.1:8000",

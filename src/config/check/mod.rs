@@ -13,7 +13,7 @@ use super::leaf::Leaf;
 use super::problem::{Problem, Wrong, suggestion};
 use super::section::{Reader, Section};
 use super::units::show_duration;
-use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Target, Upstream, Window, target, tls};
+use super::{Config, Drain, Labels, Limits, Log, LogFormat, Protocol, Readiness, Target, Upstream, Window, target, tls};
 
 /// Most worker threads that `auto` takes: the proxy runs beside the model server and should leave it the machine.
 const AUTO_WORKERS: usize = 4;
@@ -53,6 +53,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
     let server_tls = tls::server(cx, &root);
     let admin_tls = tls::admin(cx, &root);
     let admin_auth = tls::admin_auth(cx, &root);
+    let readiness = cx.get(&root, "readiness", |leaf| leaf.choice(&["self", "upstream"]));
     let workers = cx.get(&root, "workers", workers);
     let upstream = upstream(cx, &root);
     let half_close = cx.get(&root, "half_close", Leaf::boolean);
@@ -95,6 +96,7 @@ pub(super) fn check(tree: &Value, mut problems: Vec<Problem>) -> Result<Config, 
         tls: server_tls,
         admin_tls,
         admin_auth,
+        readiness: [Readiness::Own, Readiness::Upstream][readiness],
         workers,
         upstream,
         routes,

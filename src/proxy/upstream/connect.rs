@@ -56,7 +56,7 @@ impl Connector {
         }
     }
 
-    pub(in crate::proxy) async fn connect(&self) -> io::Result<BoxIo> {
+    pub(crate) async fn connect(&self) -> io::Result<BoxIo> {
         (self.0)().await
     }
 }

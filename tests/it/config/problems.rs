@@ -38,6 +38,7 @@ routes:
 windows: [5m, 1m, 1m]
 profile: genai-perf
 half_close: 'yes'
+readiness: always
 log: { level: infoo, format: jsno }
 ";
     assert_eq!(
@@ -46,6 +47,7 @@ log: { level: infoo, format: jsno }
             "upstraem: no key has this name; did you mean `upstream`?",
             "listen: 8080: is a number, not an address; write an IP address and a port, as in `0.0.0.0:8080` or `[::]:8080`",
             r#"admin: "localhost:9464": is not an address to listen on; write an IP address and a port, as in `0.0.0.0:8080` or `[::]:8080`"#,
+            r#"readiness: "always": is none of the choices; write `self` or `upstream`"#,
             "workers: 0: is not a whole number in range; write a number from 1 to 1024, or `auto`",
             r#"upstream.url: "https://***@model.example": carries credentials, and requests go through as the client sent them; leave them out"#,
             r#"upstream.protocol: "http2": is none of the choices; write `http1`, `h2c` or `h2`"#,

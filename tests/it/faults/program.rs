@@ -20,11 +20,11 @@ pub(super) struct Program {
 impl Program {
     /// Starts it in front of `upstream`, with at most `files` open files.
     pub(super) fn start(upstream: SocketAddr, files: u32, drain_delay: &str) -> Self {
-        Self::limited(upstream, &format!("-n {files}"), drain_delay)
+        Self::limited(upstream, &format!("-n {files}"), drain_delay, &[])
     }
 
-    /// Starts it with what the shell's `ulimit` makes of `limit`.
-    fn limited(upstream: SocketAddr, limit: &str, drain_delay: &str) -> Self {
+    /// Starts it with what the shell's `ulimit` makes of `limit`, and with these variables.
+    fn limited(upstream: SocketAddr, limit: &str, drain_delay: &str, variables: &[(&str, &str)]) -> Self {
         let script = format!("ulimit {limit} && exec \"$0\" --listen 127.0.0.1:0 --admin 127.0.0.1:0 --log-format json");
         let mut child = Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_goodput-proxy")])
@@ -32,6 +32,7 @@ impl Program {
             .env("GOODPUT__UPSTREAM__URL", format!("http://{upstream}"))
             .env("GOODPUT__DRAIN__DELAY", drain_delay)
             .env("GOODPUT__WORKERS", "1")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -203,6 +204,25 @@ fn a_dead_upstream_changes_neither_liveness_nor_readiness() {
 }
 
 #[test]
+fn with_readiness_upstream_a_dead_upstream_is_not_ready_and_still_live() {
+    // Bound, but not listening: connections are refused, and nobody else gets the port.
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+    let upstream = socket.local_addr().unwrap().as_socket().unwrap();
+    let proxy = Program::limited(upstream, "-n 1024", "off", &[("GOODPUT__READINESS", "upstream")]);
+    let got = get(proxy.admin, "/readyz");
+    assert!(got.starts_with("HTTP/1.1 503 "), "{got}");
+    assert!(
+        got.contains(&format!("the upstream takes no connection: {upstream}: ")),
+        "{got}"
+    );
+    assert!(get(proxy.admin, "/livez").starts_with("HTTP/1.1 200"));
+    socket.listen(8).unwrap();
+    // The answer holds for a second.
+    while !get(proxy.admin, "/readyz").starts_with("HTTP/1.1 200") {}
+}
+
+#[test]
 fn probes_and_scrapes_answer_beside_busy_streams() {
     let upstream = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Program::start(upstream.local_addr().unwrap(), 1024, "off");
@@ -226,7 +246,7 @@ fn probes_and_scrapes_answer_beside_busy_streams() {
 
 #[test]
 fn a_soft_limit_of_file_descriptors_is_raised_to_the_hard_one() {
-    let proxy = Program::limited(server(), "-Sn 40", "off");
+    let proxy = Program::limited(server(), "-Sn 40", "off", &[]);
     let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(proxy.traffic).unwrap()).collect();
     assert!(get(proxy.traffic, "/v1/models").ends_with("\r\n\r\nok"));
     let metrics = get(proxy.admin, "/metrics");
