@@ -99,6 +99,11 @@ impl Meter {
         self.usage_expected = usage;
     }
 
+    /// Usage is to be expected after all: somebody asked for it in the client's name.
+    pub fn expect_usage(&mut self) {
+        self.usage_expected = true;
+    }
+
     /// The last request body byte was handed to the upstream.
     pub fn sent(&mut self, at: Stamp) {
         self.t_sent.get_or_insert(at.max(self.t0));

@@ -132,6 +132,13 @@ impl Exchange {
         }
     }
 
+    /// The proxy has asked for usage in the client's name; after [`Self::head`].
+    pub fn expect_usage(&mut self) {
+        if let Some(state) = &mut self.state {
+            state.meter.expect_usage();
+        }
+    }
+
     /// One read's worth of response body, taken from the upstream at `at`. Never fails, never keeps the bytes.
     pub fn chunk(&mut self, at: Stamp, bytes: &[u8]) {
         let Some(state) = &mut self.state else { return };

@@ -176,6 +176,9 @@ impl Handler {
             return self.answer(Answer::from(&error), uploaded);
         }
         self.exchange.head(at, response.status(), response.headers());
+        if injected {
+            self.exchange.expect_usage();
+        }
         headers::forward_response(response.headers_mut(), switching);
         // The client's version is hyper's business; the upstream's own (1.0, 2) must not show.
         *response.version_mut() = Version::HTTP_11;

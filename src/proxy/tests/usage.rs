@@ -57,6 +57,24 @@ async fn usage_is_asked_for_and_its_event_taken_out_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scrape_while_the_stream_runs_counts_its_tokens_from_the_usage_to_come() {
+    let mut rig = rig();
+    let mut client = rig.client();
+    ask(&mut client, "{\"stream\":true}").await;
+    let mut upstream = rig.upstream().await;
+    upstream.head().await;
+    upstream
+        .send("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        .await;
+    client.head().await;
+    upstream.send(chunk(TOKEN)).await;
+    client.bytes(chunk(TOKEN).len()).await;
+    let snapshot = rig.proxy.observer.snapshot(crate::clock::now());
+    let counted = |i: usize| snapshot.series.iter().map(|s| s.output_tokens[i]).sum::<u64>();
+    assert_eq!([counted(0), counted(1)], [1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_client_that_asked_itself_keeps_its_event() {
     let mut rig = rig();
     let mut client = rig.client();
