@@ -84,6 +84,38 @@ fn an_http2_client_that_resets_its_stream_releases_the_upstream() {
 }
 
 #[test]
+fn an_http2_client_that_opens_and_resets_streams_without_end_is_sent_away() {
+    both(|way| async move {
+        let rig = Rig::new(way, vec![vec![Step::Hold]]);
+        let mut client = rig.client();
+        // Preface and an empty SETTINGS; then HEADERS of `GET http://llm/`, and RST_STREAM with CANCEL.
+        let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
+        for n in 0..10_000u32 {
+            let stream = (2 * n + 1).to_be_bytes();
+            flood.extend_from_slice(&[b"\0\0\x08\x01\x05", &stream[..], b"\x82\x86\x84\x41\x03llm"].concat());
+            flood.extend_from_slice(&[b"\0\0\x04\x03\0", &stream[..], b"\0\0\0\x08"].concat());
+        }
+        let _ = client.try_send(flood).await;
+        let got = client.rest().await;
+        // GOAWAY, whose last word is ENHANCE_YOUR_CALM.
+        let mut rest = &got[..];
+        let mut goodbye = None;
+        while let [_, high, low, kind, ..] = *rest {
+            let end = 9 + usize::from(u16::from_be_bytes([high, low]));
+            if kind == 7 {
+                goodbye = Some(rest[13..17].to_vec());
+            }
+            rest = &rest[end..];
+        }
+        assert_eq!(goodbye.as_deref(), Some(&[0, 0, 0, 0xb][..]), "{got:?}");
+        rig.under_way.connections.empty().await;
+        assert_eq!(rig.under_way.requests.count(), 0);
+        assert!(rig.upstream.connections() < 200, "{} connections", rig.upstream.connections());
+        assert!(rig.records().iter().all(|r| r.outcome == "client_cancelled"));
+    });
+}
+
+#[test]
 fn te_trailers_and_the_trailers_themselves_pass_over_http2() {
     both(|way| async move {
         let (seen, mut heads) = mpsc::channel(8);
