@@ -147,6 +147,11 @@ pub(super) fn is_websocket(version: Version, headers: &HeaderMap) -> bool {
             .is_some_and(|v| v.as_bytes().trim_ascii().eq_ignore_ascii_case(b"websocket"))
 }
 
+/// Whether a client asks to keep its connection, as one of HTTP/1.0 must.
+pub(super) fn keeps_alive(headers: &HeaderMap) -> bool {
+    has_token(headers, &header::CONNECTION, "keep-alive")
+}
+
 /// Whether the comma-separated field `name` holds `token`, parameters (`;…`) aside.
 fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     headers

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::CONNECTION;
+use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
@@ -64,6 +64,7 @@ pub(super) fn handle(
             t0,
             exchange,
             guards,
+            old_and_keeps: false,
         };
         Ok(match refusal {
             Some(refusal) => handler.refuse(&request, refusal),
@@ -95,13 +96,16 @@ struct Handler {
     t0: Stamp,
     exchange: Exchange,
     guards: Guards,
+    /// An HTTP/1.0 client that asked to keep its connection.
+    old_and_keeps: bool,
 }
 
 impl Handler {
-    async fn forward(self, mut request: Request<Incoming>) -> Response<ReplyBody> {
+    async fn forward(mut self, mut request: Request<Incoming>) -> Response<ReplyBody> {
         let version = request.version();
         if version < Version::HTTP_11 {
             self.guards.client.mark_old();
+            self.old_and_keeps = headers::keeps_alive(request.headers());
         }
         let websocket = headers::is_websocket(version, request.headers());
         let upgrade = request.extensions_mut().remove::<OnUpgrade>().filter(|_| websocket);
@@ -197,6 +201,11 @@ impl Handler {
         if !uploaded {
             // An early reply: hyper closes if the rest of the upload is not read, and the client must not be left to find out.
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        let ends_with_connection = !response.headers().contains_key(CONTENT_LENGTH) && !response.body().is_end_stream();
+        if self.old_and_keeps && ends_with_connection {
+            // Of a reply of version 1.1, hyper would say that the connection is kept.
+            *response.version_mut() = Version::HTTP_10;
         }
         self.proxy.counters.overhead_request.record(spent + clock::now().since(at));
         let counters = Arc::clone(&self.proxy.counters);

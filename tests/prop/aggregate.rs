@@ -139,7 +139,8 @@ proptest! {
         }
     }
 
-    /// The published bound, `error * rank` counted from the top, for as many values as a stream may hold.
+    /// The published bound, `error * rank` counted from the top, for as many values as a stream may hold; one rank for the nearest
+    /// one, and one for the crate's own, which it rounds up.
     #[test]
     fn a_sketch_stays_within_its_rank_error(mut values in vec(0_u64..1 << 40, 1..2_048)) {
         let mut sketch = Sketch::new(60, Budget::new(MAX_STREAMS), Stamp::default());
@@ -151,7 +152,7 @@ proptest! {
             let rank = values.partition_point(|v| *v < answer) + 1;
             let exact = nearest_rank(&values, q);
             let from_top = (values.len() - exact + 1) as f64;
-            prop_assert!(rank.abs_diff(exact) as f64 <= 0.01 * from_top + 1.0, "p{}: rank {} for {}", q, rank, exact);
+            prop_assert!(rank.abs_diff(exact) as f64 <= 0.01 * from_top + 2.0, "p{}: rank {} for {}", q, rank, exact);
         }
     }
 }

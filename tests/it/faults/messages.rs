@@ -79,6 +79,10 @@ fn an_http_1_0_client_gets_a_plain_body_token_by_token_and_then_the_end() {
             client.send(chat_1_0(fields)).await;
             let head = client.head().await.unwrap();
             assert!(!head.to_ascii_lowercase().contains("transfer-encoding"), "{head:?}");
+            assert!(
+                !head.to_ascii_lowercase().contains("keep-alive"),
+                "what ends with the connection does not keep it: {head:?}"
+            );
             client.read_until(&content("a")).await;
             assert_eq!(clock::now().since(begin), 100 * MS, "tokens arrive one by one");
             let rest = String::from_utf8(client.rest().await).unwrap();
@@ -89,6 +93,21 @@ fn an_http_1_0_client_gets_a_plain_body_token_by_token_and_then_the_end() {
                 rig.upstream.only().line().ends_with(" HTTP/1.1"),
                 "the next hop has a version of its own"
             );
+        }
+    });
+}
+
+#[test]
+fn an_http_1_0_client_that_asks_for_it_keeps_its_connection_behind_a_length() {
+    both(|way| async move {
+        let rig = Rig::new(way, vec![reply("200 OK", "text/plain", "ok")]);
+        let mut client = rig.client();
+        for _ in 0..2 {
+            let got = client
+                .call("GET /x HTTP/1.0\r\nHost: a\r\nConnection: Keep-Alive\r\n\r\n")
+                .await;
+            assert_eq!((got.status(), got.text().as_str()), (200, "ok"));
+            assert_eq!(got.header("connection"), Some("keep-alive"));
         }
     });
 }

@@ -210,8 +210,14 @@ fn with_readiness_upstream_a_dead_upstream_is_not_ready_and_still_live() {
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
     let upstream = socket.local_addr().unwrap().as_socket().unwrap();
     let proxy = Program::limited(upstream, "-n 1024", "off", &[("GOODPUT__READINESS", "upstream")]);
-    let got = get(proxy.admin, "/readyz");
-    assert!(got.starts_with("HTTP/1.1 503 "), "{got}");
+    // The admin port answers before the traffic port does.
+    let got = loop {
+        let got = get(proxy.admin, "/readyz");
+        assert!(got.starts_with("HTTP/1.1 503 "), "{got}");
+        if !got.ends_with("starting\n") {
+            break got;
+        }
+    };
     assert!(
         got.contains(&format!("the upstream takes no connection: {upstream}: ")),
         "{got}"
