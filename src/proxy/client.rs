@@ -249,7 +249,9 @@ impl<I: AsyncWrite + Unpin> Http1Io<I> {
     /// unwritten. False: `buf` is to be written.
     fn poll_instead(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<bool>> {
         if self.instead.is_empty() {
-            match error::instead_of(buf).filter(|_| self.client.is_flushed()) {
+            // Nor may there be a request under way: what flows in a tunnel is nobody's reply.
+            let its_own = self.client.is_flushed() && self.client.is_quiet();
+            match error::instead_of(buf).filter(|_| its_own) {
                 Some(reply) => self.instead = reply,
                 None => return Poll::Ready(Ok(false)),
             }

@@ -348,3 +348,16 @@ fn a_tunnel_that_either_side_ends_orderly_is_complete_whatever_the_other_does_th
         assert_eq!(rig.record().outcome, "ok");
     });
 }
+
+#[test]
+fn a_tunnel_carries_bytes_that_look_like_a_refusal_of_the_proxys_server() {
+    both(|way| async move {
+        let bare = "HTTP/1.1 400 Bad Request\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        let rig = Rig::new(way, vec![vec![send(SWITCH), Step::Take(4), send(bare), Step::Fin]]);
+        let mut client = rig.client();
+        client.send(HANDSHAKE).await;
+        client.head().await.unwrap();
+        client.send("ping").await;
+        assert_eq!(String::from_utf8(client.rest().await).unwrap(), bare);
+    });
+}
