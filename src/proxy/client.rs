@@ -15,9 +15,11 @@ use http::{HeaderMap, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use super::connection::ClientStream;
 use super::counters::Counters;
 use super::error;
 use super::head_watch::HeadWatch;
+use super::presence::Presence;
 
 /// Most bytes of informational heads that wait for the client's socket; more are dropped and counted.
 const INFORMATIONAL_CAP: usize = 16 * 1024;
@@ -41,6 +43,8 @@ pub(super) struct Client {
     upload_cut: AtomicBool,
     /// An HTTP/1.0 client, for which a clean close may be the end of a body.
     old: AtomicBool,
+    /// It has become a tunnel: an end of the client's side is for the other end to see.
+    tunnel: AtomicBool,
     informational: Mutex<Vec<u8>>,
     has_informational: AtomicBool,
 }
@@ -116,6 +120,11 @@ impl Client {
         self.old.load(Relaxed)
     }
 
+    /// The connection switches protocols.
+    pub(super) fn mark_tunnel(&self) {
+        self.tunnel.store(true, Relaxed);
+    }
+
     pub(super) fn cut_upload(&self) {
         self.upload_cut.store(true, Relaxed);
     }
@@ -176,10 +185,16 @@ pub(super) struct Http1Io<I> {
     informing: Bytes,
     /// The rest of the proxy's own reply that goes out instead of what hyper is writing.
     instead: Bytes,
+    /// An end of the client's side is its leaving.
+    fin: bool,
+    /// hyper waits for the client's next bytes, and so hears of its end.
+    reading: bool,
+    /// Asked where it does not.
+    presence: Presence,
 }
 
 impl<I> Http1Io<I> {
-    pub(super) fn new(io: I, client: Arc<Client>, counters: Arc<Counters>, head_limit: Duration) -> Self {
+    pub(super) fn new(io: I, client: Arc<Client>, counters: Arc<Counters>, head_limit: Duration, half_close: bool) -> Self {
         let watch = HeadWatch::default();
         Self {
             io,
@@ -190,6 +205,9 @@ impl<I> Http1Io<I> {
             head_timer: None,
             informing: Bytes::new(),
             instead: Bytes::new(),
+            fin: !half_close,
+            reading: false,
+            presence: Presence::default(),
         }
     }
 
@@ -267,15 +285,27 @@ impl<I: AsyncWrite + Unpin> Http1Io<I> {
     }
 }
 
+impl<I: ClientStream> Http1Io<I> {
+    /// Ready when the client of a request under way is gone and hyper, which has no room for more of its bytes, does not read.
+    fn poll_left(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.reading || self.client.is_quiet() || self.client.tunnel.load(Relaxed) {
+            return Poll::Pending;
+        }
+        self.presence.poll_gone(cx, &mut self.io, self.fin)
+    }
+}
+
 impl<I: AsyncRead + Unpin> AsyncRead for Http1Io<I> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
+        this.reading = false;
         if let Poll::Ready(read) = Pin::new(&mut this.io).poll_read(cx, buf) {
             read?;
             this.arrived(&buf.filled()[before..]);
             return Poll::Ready(Ok(()));
         }
+        this.reading = true;
         if let Some(timer) = &mut this.head_timer {
             ready!(timer.as_mut().poll(cx));
             this.head_timer = None;
@@ -289,7 +319,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Http1Io<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
+impl<I: ClientStream> AsyncWrite for Http1Io<I> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         ready!(this.poll_before_write(cx))?;
@@ -318,6 +348,9 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Http1Io<I> {
         this.client.writing.store(false, Relaxed);
         this.client.written();
         ready!(this.poll_inform(cx))?;
+        if this.poll_left(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
         Pin::new(&mut this.io).poll_flush(cx)
     }
 

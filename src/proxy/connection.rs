@@ -95,6 +95,10 @@ impl<I: ClientStream> ClientStream for tokio_rustls::server::TlsStream<I> {
     fn reset_on_close(&self) {
         self.get_ref().0.reset_on_close();
     }
+
+    fn is_gone(&self, fin: bool) -> bool {
+        self.get_ref().0.is_gone(fin)
+    }
 }
 
 /// hyper's servers, set up once.
@@ -225,6 +229,7 @@ async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
         Arc::clone(&client),
         Arc::clone(&proxy.counters),
         proxy.limits.header_timeout,
+        proxy.half_close,
     );
     let service = handler(proxy, &client);
     let mut conn = proxy

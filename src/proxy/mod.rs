@@ -19,6 +19,7 @@ mod inject;
 mod metered;
 mod peek;
 mod pool;
+mod presence;
 mod relay;
 mod service;
 mod sniff;
@@ -51,6 +52,7 @@ pub struct Proxy {
     /// The short way, where the configuration allows it.
     relay: Option<Relay>,
     inject_usage: bool,
+    half_close: bool,
     limits: Limits,
     phase: PhaseWatch,
     under_way: UnderWay,
@@ -75,6 +77,7 @@ impl Proxy {
             servers,
             relay,
             inject_usage: config.inject_usage,
+            half_close: config.half_close,
             limits: config.limits,
             phase,
             under_way,

@@ -188,6 +188,7 @@ impl Handler {
         *response.version_mut() = Version::HTTP_11;
         if let Some(client_side) = upgrade.filter(|_| switching) {
             self.proxy.counters.upgrades.add();
+            self.guards.client.mark_tunnel();
             let server_side = hyper::upgrade::on(&mut response);
             tokio::spawn(tunnel::run(
                 client_side,

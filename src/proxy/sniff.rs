@@ -12,6 +12,8 @@ use bytes::{Buf, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
+use super::connection::ClientStream;
+
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -73,6 +75,18 @@ impl<I> Prefixed<I> {
 
     pub(super) fn into_inner(self) -> I {
         self.io
+    }
+}
+
+impl<I: ClientStream> ClientStream for Prefixed<I> {
+    const UNBUFFERED: bool = I::UNBUFFERED;
+
+    fn reset_on_close(&self) {
+        self.io.reset_on_close();
+    }
+
+    fn is_gone(&self, fin: bool) -> bool {
+        self.io.is_gone(fin)
     }
 }
 

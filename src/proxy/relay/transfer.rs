@@ -10,13 +10,13 @@ use std::task::{Context, Poll};
 use super::head::{self, BadHead, Framing};
 use super::limits::{Deadlines, Timer};
 use super::pending::{Pending, READ_SIZE, poll_read_with};
-use super::presence::Presence;
 use super::terms::{End, Failure, Overhead, Terms};
 use super::upload::UPLOAD_SHARE;
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, RequestTap};
 use crate::proxy::connection::ClientStream;
+use crate::proxy::presence::Presence;
 use crate::proxy::upstream::{BoxIo, Limit};
 
 /// Reads handled in one poll before others get their turn.

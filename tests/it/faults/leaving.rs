@@ -137,11 +137,7 @@ fn a_client_that_leaves_during_its_upload_leaves_no_whole_request_behind() {
 #[test]
 fn a_client_that_cannot_be_read_for_want_of_room_is_seen_leaving_all_the_same() {
     both_tcp(|way| async move {
-        if way == Way::Full {
-            // hyper reads by itself, and not before there is room.
-            return;
-        }
-        let upload = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n".to_owned();
+        let upload = "POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n".to_owned();
         for (request, body, exit) in [
             (&upload, false, Exit::Drop),
             (&upload, false, Exit::Fin),
@@ -157,6 +153,14 @@ fn a_client_that_cannot_be_read_for_want_of_room_is_seen_leaving_all_the_same() 
             let mut client = rig.tcp_client().await;
             client.send([request.as_bytes(), &[b'z'; 100 << 10]].concat()).await;
             rig.upstream.until(|u| u.seen().len() == 1).await;
+            // A FIN behind what the kernel has no room for does not arrive; a reset does.
+            if !body && matches!(exit, Exit::Drop) {
+                let piece = [b'z'; 64 << 10];
+                while tokio::time::timeout(Duration::from_millis(100), client.try_send(piece))
+                    .await
+                    .is_ok()
+                {}
+            }
             let left = leave(exit, client).await;
             rig.under_way.requests.empty().await;
             assert_cancelled(&rig, 0);

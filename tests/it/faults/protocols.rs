@@ -1,12 +1,20 @@
 //! HTTP/2 on either side, and websocket tunnels.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
+use goodput_proxy::proxy::ClientStream;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::{BodyExt, Full};
+use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
 use tokio::sync::{Notify, mpsc};
 
-use super::super::rig::{DONE, Rig, Step, both, both_tcp, chat, chunk, content, finish, h2, last_chunk, post, send, wait};
+use super::super::rig::{
+    Client, DONE, Rig, Step, both, both_tcp, chat, chunk, content, finish, h2, last_chunk, post, send, wait,
+};
 
 #[test]
 fn an_http2_client_gets_a_stream_without_the_upstreams_hop_by_hop_fields() {
@@ -359,5 +367,64 @@ fn a_tunnel_carries_bytes_that_look_like_a_refusal_of_the_proxys_server() {
         client.head().await.unwrap();
         client.send("ping").await;
         assert_eq!(String::from_utf8(client.rest().await).unwrap(), bare);
+    });
+}
+
+/// A client of which nothing but its reads tells that it is still there.
+struct Ended(DuplexStream);
+
+impl ClientStream for Ended {
+    fn is_gone(&self, _fin: bool) -> bool {
+        true
+    }
+}
+
+impl AsyncRead for Ended {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Ended {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}
+
+#[test]
+fn a_tunnel_whose_client_has_ended_its_side_is_served_on() {
+    both(|way| async move {
+        let gate = Arc::new(Notify::new());
+        let stall = || Step::Stall(Arc::clone(&gate));
+        let mut script = vec![send(SWITCH)];
+        for text in ["a", "b", "c"] {
+            script.extend([stall(), send(text)]);
+        }
+        script.push(Step::Fin);
+        let rig = Rig::piped(way, "", 1024, vec![script]);
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        rig.serve(Ended(theirs));
+        let mut client = Client::new(Box::new(ours));
+        client.send(HANDSHAKE).await;
+        client.head().await.unwrap();
+        // More than there is room for: what comes before the end is not read yet.
+        client.send([b'z'; 40 << 10]).await;
+        client.fin().await;
+        for text in ["a", "ab", "abc"] {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            gate.notify_one();
+            client.read_until(text).await;
+        }
+        client.rest().await;
+        rig.under_way.requests.empty().await;
+        assert_eq!(rig.record().outcome, "ok");
     });
 }

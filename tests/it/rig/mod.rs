@@ -26,7 +26,7 @@ use goodput_proxy::lifecycle::{Lifecycle, Phase, UnderWay};
 use goodput_proxy::observe::{Observer, Summary};
 use goodput_proxy::proxy::counters::Counters;
 use goodput_proxy::proxy::upstream::{BoxIo, Connector, Upstream as Sender};
-use goodput_proxy::proxy::{Proxy, serve_connection};
+use goodput_proxy::proxy::{ClientStream, Proxy, serve_connection};
 use tokio::net::{TcpListener, TcpStream};
 
 pub use client::{Client, Reply, chat, post};
@@ -153,8 +153,13 @@ impl Rig {
     /// The client's end of a new connection over a pipe.
     pub fn pipe(&self) -> tokio::io::DuplexStream {
         let (ours, theirs) = tokio::io::duplex(self.pipe);
-        tokio::spawn(serve_connection(theirs, Arc::clone(&self.proxy)));
+        self.serve(theirs);
         ours
+    }
+
+    /// Has the proxy serve `io`, a client.
+    pub fn serve(&self, io: impl ClientStream) {
+        tokio::spawn(serve_connection(io, Arc::clone(&self.proxy)));
     }
 
     /// A new client connection over TCP.
