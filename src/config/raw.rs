@@ -188,6 +188,9 @@ fn parse(file: &File) -> Result<HashMap<String, Value>, Problem> {
             other => other.to_string(),
         };
         let language = if file.syntax == Syntax::Yaml { "YAML" } else { "TOML" };
+        // The YAML reader names a key that is there twice as its own type prints it.
+        let named = why.strip_prefix("String(\"").and_then(|rest| rest.split_once("\"): "));
+        let why = named.map_or_else(|| why.clone(), |(key, what)| format!("`{key}`: {what}"));
         let what = format!("is not a {language} table: {}", why.trim_end());
         Problem::new(file.name.clone(), "", Wrong::new(what, "mend the syntax there"))
     })

@@ -36,7 +36,7 @@ fn a_file_that_cannot_be_read_is_one_problem_beside_the_others() {
         (
             "a: 1\na: 2",
             Syntax::Yaml,
-            "String(\"a\"): duplicated key in mapping at byte 8 line 2 column 4",
+            "`a`: duplicated key in mapping at byte 8 line 2 column 4",
         ),
         ("- a", Syntax::Yaml, "invalid type: sequence, expected a map"),
         ("listen =", Syntax::Toml, "TOML parse error at line 1, column 9"),
