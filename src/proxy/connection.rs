@@ -179,7 +179,10 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
 /// As [`serve_connection`], after a TLS handshake, which has the time that a request's head has.
 pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::ServerConfig>, proxy: Arc<Proxy>) {
     let mut phase = proxy.phase.clone();
-    let handshake = timeout(proxy.limits.header_timeout, TlsAcceptor::from(settings).accept(io));
+    let handshake = timeout(
+        proxy.limits.header_timeout,
+        TlsAcceptor::from(settings).accept(io).into_fallible(),
+    );
     let done = tokio::select! {
         biased;
         done = handshake => done,
@@ -188,7 +191,8 @@ pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::
     };
     match done {
         Ok(Ok(io)) => serve_connection(io, proxy).await,
-        Ok(Err(error)) => {
+        // Counted before the close: whoever sees that finds the count.
+        Ok(Err((error, _io))) => {
             proxy.counters.tls_handshake_errors.add();
             tracing::debug!(%error, "TLS handshake with a client failed");
         }
