@@ -3,7 +3,7 @@
 //! A value is kept when it is on the allow-list, or when an upstream confirmed it and the cap has room; it is never evicted, since
 //! a counter that vanishes and comes back is a reset. Everything else is [`OTHER`], a missing value is [`UNKNOWN`].
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::setup::LabelPolicy;
@@ -24,7 +24,7 @@ pub(super) const OTHER_ID: LabelId = 1;
 #[derive(Debug)]
 pub(super) struct LabelMap {
     names: Vec<Arc<str>>,
-    ids: HashMap<Arc<str>, LabelId>,
+    ids: BTreeMap<Arc<str>, LabelId>,
     /// Values kept at most besides the allow-list.
     cap: usize,
     /// Those of them that are kept.
@@ -41,7 +41,7 @@ impl LabelMap {
     pub(super) fn new(policy: &LabelPolicy) -> Self {
         let mut map = Self {
             names: Vec::new(),
-            ids: HashMap::new(),
+            ids: BTreeMap::new(),
             cap: 0,
             others: 0,
             folded: 0,

@@ -141,7 +141,9 @@ impl State {
     }
 
     fn count_request(&mut self, labels: RequestLabels) {
-        match self.requests.iter_mut().find(|(l, _)| *l == labels) {
+        // The name last: it costs a call, and most differ before.
+        let is = |l: &RequestLabels| (l.outcome, l.streaming) == (labels.outcome, labels.streaming) && l.api == labels.api;
+        match self.requests.iter_mut().find(|(l, _)| is(l)) {
             Some((_, count)) => *count += 1,
             None => self.requests.push((labels, 1)), // an api the route did not announce: a closed set all the same
         }

@@ -48,21 +48,27 @@ impl PhaseWatch {
     }
 
     /// What `work` gives, or none when `phase` is reached first; `work` goes first when both are ready. For work that wakes often:
-    /// a wake-up costs one look at the watch's version instead of its lock (4 % of the instructions of a relayed chunk).
+    /// a wake-up costs one look at the watch's version instead of its lock (4 % of the instructions of a relayed chunk). `work` is
+    /// polled after every change of the phase, whichever.
     pub async fn unless_reached<T>(&self, phase: Phase, mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
         let (mut watch, mut seen) = (self.clone(), self.clone());
         seen.0.mark_unchanged();
         let mut reached = pin!(watch.reached(phase));
         let mut waits = false;
         poll_fn(|cx| {
+            // The first time before `work` looks at the phase, so that no change after that look goes without a wake-up.
+            let first = !std::mem::replace(&mut waits, true);
+            let over = first && reached.as_mut().poll(cx).is_ready();
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Some(done));
             }
+            if over {
+                return Poll::Ready(None);
+            }
             // It waits with this task's waker, which stays the same: until something has changed it has nothing new to say.
-            if waits && seen.0.has_changed().is_ok_and(|changed| !changed) {
+            if first || seen.0.has_changed().is_ok_and(|changed| !changed) {
                 return Poll::Pending;
             }
-            waits = true;
             reached.as_mut().poll(cx).map(|()| None)
         })
         .await
@@ -147,5 +153,26 @@ mod tests {
         lifecycle.advance(Phase::Stopped);
         let done = lifecycle.watch().unless_reached(Phase::Stopped, pin!(async { 7 })).await;
         assert_eq!(done, Some(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_is_polled_after_every_change_also_one_right_behind_its_first_look() {
+        let lifecycle = Lifecycle::new();
+        let watch = lifecycle.watch();
+        let mut looks = 0;
+        let work = pin!(poll_fn(|_| {
+            looks += 1;
+            let seen = watch.now();
+            if looks == 1 {
+                lifecycle.advance(Phase::Closing);
+            }
+            if seen >= Phase::Closing {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        }));
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(1), watch.unless_reached(Phase::Stopped, work)).await;
+        assert_eq!((ended, looks), (Ok(Some(())), 2));
     }
 }

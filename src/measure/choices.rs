@@ -13,11 +13,14 @@ pub(super) const MAX_TOKENS: u64 = u32::MAX as u64;
 /// All choices of one reply, and its usage.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
-    table: [Choice; MAX_CHOICES],
-    len: usize,
-    /// Token-bearing fragments of choices beyond the table.
+    /// The choice that most replies have alone.
+    first: Option<Choice>,
+    /// The others, at most [`MAX_CHOICES`] with it. Allocates with the second: room for all of them is 1.5 KiB, which every open
+    /// stream would hold.
+    more: Vec<Choice>,
+    /// Token-bearing fragments of further choices.
     pooled_events: u64,
-    /// Some choice beyond the table was named.
+    /// Some further choice was named.
     pooled: bool,
     /// Usage that named no choice, or several: added up, and the last.
     closing_sum: Usage,
@@ -73,17 +76,6 @@ pub(super) struct Step {
 
 impl Choices {
     pub(super) const fn new() -> Self {
-        const NONE: Choice = Choice {
-            index: 0,
-            finished: false,
-            last: None,
-            events: 0,
-            counted: 0,
-            output: None,
-            reasoning: None,
-            events_at_usage: 0,
-            known: Known::Tokens(0),
-        };
         const USAGE: Usage = Usage {
             prompt: None,
             output: None,
@@ -91,8 +83,8 @@ impl Choices {
             cached: None,
         };
         Self {
-            table: [NONE; MAX_CHOICES],
-            len: 0,
+            first: None,
+            more: Vec::new(),
             pooled_events: 0,
             pooled: false,
             closing_sum: USAGE,
@@ -207,46 +199,57 @@ impl Choices {
         }
     }
 
-    /// The place of `choice`, taken now if it is new; none when the table is full.
+    /// The place of `choice`, taken now if it is new; none when all are taken.
     fn slot(&mut self, choice: u32) -> Option<&mut Choice> {
-        let at = match self.table[..self.len].iter().position(|c| c.index == choice) {
+        let new = Choice {
+            index: choice,
+            ..Choice::default()
+        };
+        let first = self.first.get_or_insert(new);
+        if first.index == choice {
+            return Some(first);
+        }
+        let at = match self.more.iter().position(|c| c.index == choice) {
             Some(at) => at,
-            None if self.len < MAX_CHOICES => {
-                self.table[self.len].index = choice;
-                self.len += 1;
-                self.len - 1
+            None if self.more.len() + 1 < MAX_CHOICES => {
+                self.more.push(new);
+                self.more.len() - 1
             }
             None => {
                 self.pooled = true;
                 return None;
             }
         };
-        Some(&mut self.table[at])
+        self.more.get_mut(at)
     }
 
-    fn seen(&self) -> &[Choice] {
-        &self.table[..self.len]
+    fn seen(&self) -> impl Iterator<Item = &Choice> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
     }
 
     /// Token-bearing fragments so far.
     pub(super) fn events(&self) -> u64 {
-        self.seen().iter().map(|c| c.events).sum::<u64>() + self.pooled_events
+        self.seen().map(|c| c.events).sum::<u64>() + self.pooled_events
     }
 
     /// Whether the server has reported output tokens at all.
     pub(super) fn has_usage(&self) -> bool {
-        self.closings > 0 || self.seen().iter().any(|c| c.output.is_some())
+        self.closings > 0 || self.seen().any(|c| c.output.is_some())
     }
 
     /// Whether any choice gave a finish reason.
     pub(super) fn any_finished(&self) -> bool {
-        self.seen().iter().any(|c| c.finished)
+        self.seen().any(|c| c.finished)
     }
 
     /// Whether every choice gave a finish reason: all that were seen, and as many as were asked for.
     pub(super) fn all_finished(&self, asked: Option<u64>) -> bool {
-        let finished = self.seen().iter().filter(|c| c.finished).count();
-        !self.pooled && self.len > 0 && finished == self.len && asked.is_none_or(|n| finished as u64 >= n)
+        let finished = self.seen().filter(|c| c.finished).count();
+        !self.pooled && self.len() > 0 && finished == self.len() && asked.is_none_or(|n| finished as u64 >= n)
     }
 
     /// Prompt tokens, and those of them served from a cache.
@@ -262,10 +265,10 @@ impl Choices {
     /// * A usage of 0, or one that tokens followed, is no statement about these tokens: the events count, if they are more.
     pub(super) fn output(&self) -> (u64, Option<u64>, TokenSource) {
         let events = self.events();
-        let per_choice = self.closings > 1 && self.closings <= self.len && !self.closing_is_total;
+        let per_choice = self.closings > 1 && self.closings <= self.len() && !self.closing_is_total;
         let closing = if per_choice { &self.closing_sum } else { &self.closing };
         let settled = if per_choice {
-            self.closings == self.len
+            self.closings == self.len()
         } else {
             events == self.events_at_closing
         };
@@ -282,7 +285,7 @@ impl Choices {
     fn running_output(&self) -> (u64, Option<u64>, TokenSource) {
         let mut output = self.pooled_events;
         let mut reasoning = None;
-        let mut by_usage = self.pooled_events == 0 && self.seen().iter().any(|c| c.output.is_some());
+        let mut by_usage = self.pooled_events == 0 && self.seen().any(|c| c.output.is_some());
         for c in self.seen() {
             let usage = c.output.unwrap_or(0);
             let settled = usage > 0 && c.events_at_usage == c.events;

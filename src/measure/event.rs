@@ -59,9 +59,9 @@ impl Usage {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventFacts {
     fragments: [Option<Fragment>; MAX_FRAGMENTS],
-    len: usize,
+    len: u8,
     finished: [u32; MAX_FRAGMENTS],
-    finished_len: usize,
+    finished_len: u8,
     /// Fragments beyond [`MAX_FRAGMENTS`].
     pub dropped: u32,
     /// How many choices the event named at all, token-bearing or not (0 for a closing usage event).
@@ -80,7 +80,8 @@ impl EventFacts {
     /// Adds a non-empty fragment. A second one of the same choice in one event is the same token-bearing event: the first
     /// channel stays, except that a visible one replaces reasoning.
     pub fn fragment(&mut self, choice: u32, channel: Channel) {
-        for f in self.fragments[..self.len].iter_mut().flatten() {
+        let len = usize::from(self.len);
+        for f in self.fragments[..len].iter_mut().flatten() {
             if f.choice == choice {
                 if f.channel == Channel::Reasoning {
                     f.channel = channel;
@@ -88,18 +89,19 @@ impl EventFacts {
                 return;
             }
         }
-        if self.len == MAX_FRAGMENTS {
+        if len == MAX_FRAGMENTS {
             self.dropped += 1;
             return;
         }
-        self.fragments[self.len] = Some(Fragment { choice, channel });
+        self.fragments[len] = Some(Fragment { choice, channel });
         self.len += 1;
     }
 
     /// Notes that `choice` gave a finish reason.
     pub fn finish(&mut self, choice: u32) {
-        if self.finished_len < MAX_FRAGMENTS && !self.finished().contains(&choice) {
-            self.finished[self.finished_len] = choice;
+        let len = usize::from(self.finished_len);
+        if len < MAX_FRAGMENTS && !self.finished().contains(&choice) {
+            self.finished[len] = choice;
             self.finished_len += 1;
         }
     }
@@ -119,7 +121,7 @@ impl EventFacts {
 
     /// The token-bearing fragments, at most one per choice.
     pub fn fragments(&self) -> impl Iterator<Item = Fragment> + '_ {
-        self.fragments[..self.len].iter().copied().flatten()
+        self.fragments[..usize::from(self.len)].iter().copied().flatten()
     }
 
     /// Whether any choice got a token.
@@ -129,6 +131,6 @@ impl EventFacts {
 
     /// Choices that gave a finish reason in this event.
     pub fn finished(&self) -> &[u32] {
-        &self.finished[..self.finished_len]
+        &self.finished[..usize::from(self.finished_len)]
     }
 }

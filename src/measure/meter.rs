@@ -1,6 +1,7 @@
 //! The meter of one request: takes its marks and events as they happen, keeps a fixed few numbers, becomes one [`Record`].
 //!
-//! It never goes backwards: a mark earlier than one already taken counts as simultaneous with it. Nothing here allocates.
+//! It never goes backwards: a mark earlier than one already taken counts as simultaneous with it. Nothing here allocates but the
+//! first mention of a choice after the first.
 
 use super::choices::Choices;
 use super::{

@@ -77,7 +77,7 @@ impl Exchange {
             },
             trace: TraceId::of(headers),
             attempts: Default::default(),
-            upload: Upload { scanner, sent: None }.into(),
+            upload: Upload::new(scanner).into(),
             progress: Progress::default(),
             series: Default::default(),
             rules,

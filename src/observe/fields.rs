@@ -24,7 +24,10 @@ pub trait Fields {
 
 /// A value that is visible ASCII.
 fn text(value: &[u8]) -> Option<&str> {
-    let visible = value.iter().all(|b| *b == b'\t' || (b' '..0x7f).contains(b));
+    // Without a way out of the loop: many bytes at a time.
+    let visible = value
+        .iter()
+        .fold(true, |visible, b| visible & (*b == b'\t' || (b' '..0x7f).contains(b)));
     std::str::from_utf8(value).ok().filter(|_| visible)
 }
 
@@ -37,7 +40,8 @@ impl Fields for HeaderMap {
 impl Fields for [httparse::Header<'_>] {
     fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.iter()
-            .filter(move |field| field.name.len() == name.len() && field.name.eq_ignore_ascii_case(name))
+            // Most names that are equal at all are written alike.
+            .filter(move |field| field.name == name || field.name.eq_ignore_ascii_case(name))
             .map(|field| field.value)
     }
 }

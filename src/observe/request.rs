@@ -36,12 +36,37 @@ pub(super) struct Request {
     pub(super) series: Mutex<Option<Arc<Series>>>,
 }
 
-/// What the request body has said so far.
+/// The request body on its way.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// None: not read (any more).
-    pub(super) scanner: Option<RequestScanner>,
+    pub(super) body: Body,
     pub(super) sent: Option<Stamp>,
+}
+
+/// What reads the body, or what it has said. Boxed while it is read: the scanner is 700 bytes, of no use to a reply that streams.
+#[derive(Debug)]
+pub(super) enum Body {
+    Reading(Box<RequestScanner>),
+    /// Through, or not read (any more).
+    Read(RequestFacts),
+}
+
+impl Upload {
+    pub(super) fn new(scanner: Option<RequestScanner>) -> Self {
+        let unread = Body::Read(RequestFacts::default());
+        Self {
+            body: scanner.map_or(unread, |scanner| Body::Reading(Box::new(scanner))),
+            sent: None,
+        }
+    }
+
+    /// The last byte of the body was handed to the upstream at `at`.
+    pub(super) fn sent(&mut self, at: Stamp) {
+        self.sent.get_or_insert(at);
+        if let Body::Reading(scanner) = &self.body {
+            self.body = Body::Read(scanner.facts());
+        }
+    }
 }
 
 impl Request {
@@ -56,7 +81,10 @@ impl Request {
 
     /// What the body has said so far.
     pub(super) fn facts(&self) -> RequestFacts {
-        self.upload().scanner.as_ref().map(RequestScanner::facts).unwrap_or_default()
+        match &self.upload().body {
+            Body::Reading(scanner) => scanner.facts(),
+            Body::Read(facts) => facts.clone(),
+        }
     }
 
     /// Whether a request that said `facts` wants a stream.
@@ -161,10 +189,7 @@ impl Request {
             bounds: AskedBounds::default(),
             trace: None,
             attempts: AtomicU32::new(0),
-            upload: Mutex::new(Upload {
-                scanner: None,
-                sent: None,
-            }),
+            upload: Mutex::new(Upload::new(None)),
             progress: Progress::default(),
             series: Mutex::new(None),
         }

@@ -79,10 +79,11 @@ impl Routes {
         let route = route::find(&self.matched, method.as_str(), path, has_header).unwrap_or(self.matched.len().saturating_sub(1));
         let reading = self.matched.get(route).map_or(Reading::None, |r| r.reading);
         let is_call = method == Method::POST;
+        let format = format(reading, path);
         Treatment {
             route,
-            api: api(reading, path),
-            format: format(reading, path).filter(|_| is_call),
+            api: api(reading, format, path),
+            format: format.filter(|_| is_call),
             judged: is_call && !matches!(reading, Reading::None),
         }
     }
@@ -167,9 +168,9 @@ fn format(reading: Reading, path: &str) -> Option<&'static Format> {
     }
 }
 
-fn api(reading: Reading, path: &str) -> &'static str {
+fn api(reading: Reading, format: Option<&'static Format>, path: &str) -> &'static str {
     match reading {
-        Reading::Format(_) | Reading::ByPath => format(reading, path).map_or(OTHER_API, |f| f.api),
+        Reading::Format(_) | Reading::ByPath => format.map_or(OTHER_API, |f| f.api),
         Reading::Opaque => OPAQUE_APIS.iter().find(|(p, _)| *p == path).map_or(OTHER_API, |(_, api)| api),
         Reading::None => OTHER_API,
     }
@@ -186,7 +187,7 @@ fn apis(route: &config::Route) -> Vec<&'static str> {
                 .iter()
                 .find(|f| f.paths.contains(&pattern.as_str()))
                 .map_or(OTHER_API, |f| f.api),
-            reading => api(reading, pattern),
+            reading => api(reading, format(reading, pattern), pattern),
         })
         .collect();
     apis.sort_unstable();
@@ -240,7 +241,7 @@ mod tests {
         for (route, setup) in config.routes.iter().zip(&setup.routes) {
             for path in &route.paths {
                 let path = path.replace('*', "x");
-                let api = api(route.reading, &path);
+                let api = api(route.reading, format(route.reading, &path), &path);
                 assert!(setup.apis.contains(&api), "{path}: {api} not in {:?}", setup.apis);
             }
         }

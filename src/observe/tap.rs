@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
-use super::request::Request;
+use super::request::{Body, Request};
 use crate::aggregate::Series;
 use crate::measure::{Degraded, EventFacts, Meter, Stamp};
 use crate::wire::{EventSink, RequestFacts};
@@ -45,21 +45,21 @@ impl RequestTap {
     /// Body bytes on their way to the upstream.
     pub fn chunk(&self, bytes: &[u8]) {
         let mut upload = self.request.upload();
-        let Some(scanner) = &mut upload.scanner else { return };
+        let Body::Reading(scanner) = &mut upload.body else { return };
         if guarded(|| {
             looks_at(bytes);
             scanner.feed(bytes);
         })
         .is_none()
         {
-            upload.scanner = None;
+            upload.body = Body::Read(RequestFacts::default());
             self.observer.aggregates.degraded(Degraded::Panic);
         }
     }
 
     /// The last body byte was handed to the upstream socket at `at`.
     pub fn sent(&self, at: Stamp) {
-        self.request.upload().sent.get_or_insert(at);
+        self.request.upload().sent(at);
     }
 }
 

@@ -49,14 +49,17 @@ pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>, settings: Option<A
                     proxy.counters.connections.add();
                     tcp::set_up(&stream);
                     let proxy = Arc::clone(&proxy);
-                    let settings = settings.as_ref().map(|mounted| mounted.get());
-                    tokio::spawn(async move {
-                        match settings {
-                            Some(settings) => serve_tls_connection(stream, settings, proxy).await,
-                            None => serve_connection(stream, proxy).await,
-                        }
-                        drop(slot);
-                    });
+                    // Two kinds of task: one for both would be as large as the larger.
+                    match settings.as_ref().map(|mounted| mounted.get()) {
+                        Some(settings) => tokio::spawn(async move {
+                            serve_tls_connection(stream, settings, proxy).await;
+                            drop(slot);
+                        }),
+                        None => tokio::spawn(async move {
+                            serve_connection(stream, proxy).await;
+                            drop(slot);
+                        }),
+                    };
                 }
                 Err(error) => {
                     proxy.counters.accept_errors.add();

@@ -29,7 +29,7 @@ use tower::Service as _;
 
 use super::Proxy;
 use super::client::{Client, Http1Io};
-use super::relay::{Left, Relay};
+use super::relay::Left;
 use super::service::{self, ReplyBody};
 use super::sniff::{Prefixed, Sniffed, sniff};
 use crate::config::{Config, Limits};
@@ -88,6 +88,18 @@ impl ClientStream for TcpStream {
 }
 
 impl ClientStream for tokio::io::DuplexStream {}
+
+impl<I: ClientStream> ClientStream for Box<I> {
+    const UNBUFFERED: bool = I::UNBUFFERED;
+
+    fn reset_on_close(&self) {
+        (**self).reset_on_close();
+    }
+
+    fn is_gone(&self, fin: bool) -> bool {
+        (**self).is_gone(fin)
+    }
+}
 
 impl<I: ClientStream> ClientStream for tokio_rustls::server::TlsStream<I> {
     const UNBUFFERED: bool = false;
@@ -150,26 +162,31 @@ fn http2_server(limits: &Limits) -> http2::Builder<TokioExecutor> {
 }
 
 /// Serves one client connection to its end.
+///
+/// Each part has a box of its own: a future is as large as the largest thing it may wait for, and a stream over the relay must not
+/// hold the memory of hyper's server for hours (13 KiB a connection became 1.5).
 pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
     let _open = proxy.under_way.connections.enter();
-    let mut phase = proxy.phase.clone();
-    let sniffed = tokio::select! {
-        biased;
-        sniffed = sniff(&mut io, proxy.limits.header_timeout) => sniffed,
-        () = phase.reached(Phase::Closing) => return,
-    };
-    match sniffed {
-        Ok(Sniffed::Http1(prefix)) => {
-            let (io, prefix) = match proxy.relay.as_ref().filter(|_| I::UNBUFFERED) {
-                Some(relay) => match relayed(relay, io, prefix, &proxy).await {
-                    Some(left) => left,
-                    None => return,
-                },
-                None => (io, prefix),
-            };
-            http1(io, prefix, &proxy).await;
+    let sniffed = Box::pin(async {
+        let mut phase = proxy.phase.clone();
+        tokio::select! {
+            biased;
+            sniffed = sniff(&mut io, proxy.limits.header_timeout) => sniffed,
+            () = phase.reached(Phase::Closing) => Ok(Sniffed::Nothing),
         }
-        Ok(Sniffed::Http2(prefix)) => http2(io, prefix, &proxy).await,
+    });
+    match sniffed.await {
+        Ok(Sniffed::Http1(prefix)) => {
+            let left = match proxy.relay.as_ref().filter(|_| I::UNBUFFERED) {
+                // Moved, not copied: else the first read would stay with the connection to its end.
+                Some(relay) => Box::pin(relay.serve(io, prefix.into(), proxy.phase.clone())).await,
+                None => Left::Full(io, prefix.into()),
+            };
+            if let Left::Full(io, read) = left {
+                Box::pin(http1(io, read.into(), &proxy)).await;
+            }
+        }
+        Ok(Sniffed::Http2(prefix)) => Box::pin(http2(io, prefix, &proxy)).await,
         Ok(Sniffed::Nothing) => {}
         Ok(Sniffed::TooSlow) => proxy.counters.header_timeouts.add(),
         Err(error) => tracing::debug!(%error, "client connection failed before its first byte"),
@@ -179,10 +196,10 @@ pub async fn serve_connection<I: ClientStream>(mut io: I, proxy: Arc<Proxy>) {
 /// As [`serve_connection`], after a TLS handshake, which has the time that a request's head has.
 pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::ServerConfig>, proxy: Arc<Proxy>) {
     let mut phase = proxy.phase.clone();
-    let handshake = timeout(
+    let handshake = Box::pin(timeout(
         proxy.limits.header_timeout,
         TlsAcceptor::from(settings).accept(io).into_fallible(),
-    );
+    ));
     let done = tokio::select! {
         biased;
         done = handshake => done,
@@ -190,7 +207,8 @@ pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::
         () = phase.reached(Phase::Closing) => return,
     };
     match done {
-        Ok(Ok(io)) => serve_connection(io, proxy).await,
+        // Boxed: the session is over 1 KiB, and every future on the way would have room for it.
+        Ok(Ok(io)) => serve_connection(Box::new(io), proxy).await,
         // Counted before the close: whoever sees that finds the count.
         Ok(Err((error, _io))) => {
             proxy.counters.tls_handshake_errors.add();
@@ -200,16 +218,6 @@ pub async fn serve_tls_connection<I: ClientStream>(io: I, settings: Arc<rustls::
             proxy.counters.tls_handshake_errors.add();
             tracing::debug!("TLS handshake with a client took longer than limits.header_timeout");
         }
-    }
-}
-
-/// Serves plain requests the short way. What is left for the full server, if anything.
-async fn relayed<I: ClientStream>(relay: &Relay, io: I, prefix: Bytes, proxy: &Arc<Proxy>) -> Option<(I, Bytes)> {
-    // Moved, not copied: else the first read's buffer of 8 KiB would stay with the connection to its end.
-    let serving = pin!(relay.serve(io, prefix.into(), proxy.phase.clone()));
-    match proxy.phase.unless_reached(Phase::Stopped, serving).await {
-        Some(Left::Full(io, read)) => Some((io, Bytes::from(read))),
-        Some(Left::Closed) | None => None,
     }
 }
 
@@ -269,9 +277,8 @@ async fn http1<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
         count(error, proxy);
     }
     if unread {
-        if let Some(parts) = conn.into_parts() {
-            let io = parts.io.into_inner().into_inner().into_inner();
-            linger(io, phase.reached(Phase::Closing)).await;
+        if let Some(io) = io_of(conn) {
+            Box::pin(linger(io, phase.reached(Phase::Closing))).await;
         }
     } else if ended.is_err() {
         abort(conn, &client);
@@ -287,10 +294,20 @@ where
     S: Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible>,
 {
     if client.is_old()
-        && let Some(parts) = conn.into_parts()
+        && let Some(io) = io_of(conn)
     {
-        parts.io.into_inner().into_inner().into_inner().reset_on_close();
+        io.reset_on_close();
     }
+}
+
+/// The client's transport. Not in [`http1`] itself, which would have room for all the parts as long as the connection.
+fn io_of<I, S>(conn: Http1Connection<I, S>) -> Option<I>
+where
+    I: ClientStream,
+    S: Service<Request<Incoming>, Response = Response<ReplyBody>, Error = Infallible>,
+{
+    let parts = conn.into_parts()?;
+    Some(parts.io.into_inner().into_inner().into_inner())
 }
 
 fn count(error: &hyper::Error, proxy: &Proxy) {
@@ -353,3 +370,6 @@ async fn http2<I: ClientStream>(io: I, prefix: Bytes, proxy: &Arc<Proxy>) {
         tracing::debug!(%error, "HTTP/2 client connection ended");
     }
 }
+
+#[cfg(test)]
+mod tests;

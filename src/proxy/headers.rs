@@ -133,9 +133,12 @@ fn is_chunked(coding: &HeaderValue) -> bool {
 /// Whether a `Host` is a name or address with or without a port (RFC 9112 3.2); it may be empty. Anything else, a list or a path,
 /// is read differently by different servers.
 pub(super) fn is_host(value: &[u8]) -> bool {
-    value
-        .iter()
-        .all(|b| b.is_ascii_alphanumeric() || b"-._~%!$&'()*+;=:[]".contains(b))
+    let stands = |b: &u8| {
+        b.is_ascii_alphanumeric()
+            || matches!(b, b'-' | b'.' | b'_' | b'~' | b'%' | b'!' | b'$' | b'&' | b'\'')
+            || matches!(b, b'(' | b')' | b'*' | b'+' | b';' | b'=' | b':' | b'[' | b']')
+    };
+    value.iter().all(stands)
 }
 
 /// Whether this is a websocket handshake, the only upgrade that is tunnelled.

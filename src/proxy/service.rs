@@ -32,10 +32,11 @@ use crate::observe::{Exchange, RequestTap};
 
 /// The body of a reply: the upstream's, or one of the proxy's own.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly every reply is the large one")]
 pub(super) enum ReplyBody {
     Upstream(MeteredBody<upstream::Body>),
     /// Without the usage event that only the proxy asked for.
-    Stripped(StripBody<MeteredBody<upstream::Body>>),
+    Stripped(Box<StripBody<MeteredBody<upstream::Body>>>),
     Own(Full<Bytes>),
 }
 
@@ -58,7 +59,8 @@ pub(super) fn handle(
     let proxy = Arc::clone(proxy);
     let path = request.uri().path();
     let exchange = proxy.observer.begin(t0, request.method(), path, request.headers());
-    async move {
+    // Boxed: hyper keeps the place of this future as long as the connection, 5 KiB; this way only until the reply's head.
+    Box::pin(async move {
         let handler = Handler {
             proxy,
             t0,
@@ -70,7 +72,7 @@ pub(super) fn handle(
             Some(refusal) => handler.refuse(&request, refusal),
             None => handler.forward(request).await,
         })
-    }
+    })
 }
 
 /// Whether an HTTP/2 head, sized as that protocol sizes it (RFC 9113 6.5.2), is over a limit; those of HTTP/1 hyper holds to them.
@@ -215,7 +217,7 @@ impl Handler {
         response.map(|body| {
             let body = MeteredBody::new(body, self.exchange, self.guards, counters);
             match client {
-                Some(client) => ReplyBody::Stripped(StripBody::new(body, client)),
+                Some(client) => ReplyBody::Stripped(Box::new(StripBody::new(body, client))),
                 None => ReplyBody::Upstream(body),
             }
         })

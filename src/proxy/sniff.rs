@@ -3,16 +3,18 @@
 //! A connection that sends nothing may stay (clients open them ahead of need), but never holds up a drain; one that sends a
 //! part of the HTTP/2 preface and stops is held to the head's time limit.
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::timeout;
 
 use super::connection::ClientStream;
+use super::relay::poll_read_with;
 
 /// What an HTTP/2 connection begins with (RFC 9113 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -33,17 +35,13 @@ pub(super) enum Sniffed {
 
 /// Reads until the protocol is known. `limit` runs from the first byte.
 pub(super) async fn sniff<I: AsyncRead + Unpin>(io: &mut I, limit: Duration) -> io::Result<Sniffed> {
-    let mut bytes = BytesMut::with_capacity(FIRST_READ);
-    if io.read_buf(&mut bytes).await? == 0 {
+    let mut bytes = Vec::new();
+    if !read_on(io, &mut bytes).await? {
         return Ok(Sniffed::Nothing);
     }
     if is_open(&bytes) {
         let rest = async {
-            while is_open(&bytes) {
-                if io.read_buf(&mut bytes).await? == 0 {
-                    break;
-                }
-            }
+            while is_open(&bytes) && read_on(io, &mut bytes).await? {}
             Ok::<_, io::Error>(())
         };
         match timeout(limit, rest).await {
@@ -52,8 +50,14 @@ pub(super) async fn sniff<I: AsyncRead + Unpin>(io: &mut I, limit: Duration) -> 
         }
     }
     let http2 = bytes.starts_with(PREFACE);
-    let bytes = bytes.freeze();
+    let bytes = Bytes::from(bytes);
     Ok(if http2 { Sniffed::Http2(bytes) } else { Sniffed::Http1(bytes) })
+}
+
+/// Reads once, through the thread's buffer: a connection that says nothing holds none of its own. Whether anything came.
+async fn read_on<I: AsyncRead + Unpin>(io: &mut I, bytes: &mut Vec<u8>) -> io::Result<bool> {
+    let read = poll_fn(|cx| poll_read_with(io, cx, FIRST_READ, |_, more| bytes.extend_from_slice(more)));
+    Ok(read.await?.is_some())
 }
 
 /// More bytes are needed to tell.
@@ -130,7 +134,7 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Prefixed<I> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     use super::*;
 

@@ -172,7 +172,7 @@ fn framing(content_type: Option<&str>, lines: bool, requested: Option<bool>) -> 
         return if streams && !lines { Framing::Sse } else { json };
     };
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
-    let is = |names: &[&str]| names.iter().any(|n| media_type.eq_ignore_ascii_case(n));
+    let is = |names: &[&str]| names.iter().any(|n| media_type == *n || media_type.eq_ignore_ascii_case(n));
     if is(&["text/event-stream"]) {
         Framing::Sse
     } else if is(&[

@@ -90,8 +90,9 @@ impl Events {
         if self.frame.is_learning()
             && self.scanner.is_done()
             && let Some(text) = visit.texts.only(json)
+            && let Some(said) = self.reader.said()
         {
-            self.frame.learn(json, text, self.reader.said());
+            self.frame.learn(json, text, said);
         }
     }
 

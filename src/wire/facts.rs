@@ -7,7 +7,7 @@ mod visit;
 use super::WholeFacts;
 use super::format::{Act, Count, Format, Kind, Row};
 use super::trie::Trie;
-use crate::measure::{Channel, EventFacts, MAX_FRAGMENTS, Usage};
+use crate::measure::{Channel, EventFacts, Fragment, MAX_FRAGMENTS, Usage};
 pub(crate) use visit::Visit;
 
 /// A format's tables, compiled.
@@ -37,7 +37,7 @@ impl Tables {
     }
 }
 
-/// Gathers facts from the scanner's visits; fixed size, no content.
+/// Gathers facts from the scanner's visits; bounded size, no content.
 #[derive(Debug)]
 pub(crate) struct Reader {
     format: &'static Format,
@@ -52,11 +52,12 @@ pub(crate) struct Reader {
     /// What the whole reply said before: its model, a usage, the input side of a usage that comes in parts.
     model_seen: bool,
     usage_seen: bool,
-    input: Counts,
+    input: [Option<u64>; Count::INPUT_PARTS.len()],
     /// The usage of the replies in a list of them, summed.
-    total: Option<Usage>,
-    /// Per choice, the length of the cumulative text, and whether a shorter one has shown it not to be cumulative.
-    text_len: [u64; MAX_FRAGMENTS],
+    total: Usage,
+    /// Per choice, the length of the cumulative text, and whether a shorter one has shown it not to be cumulative. Most formats
+    /// have no such text, and need no memory for it.
+    text_len: Option<Box<[u64; MAX_FRAGMENTS]>>,
     increments: bool,
 }
 
@@ -69,55 +70,53 @@ struct Choice {
     cumulative: Option<(u64, Channel)>,
 }
 
+/// Token counts, each there or not: a stream keeps three sets of them, and options would be twice the size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    prompt: Option<u64>,
-    uncached: Option<u64>,
-    cache_read: Option<u64>,
-    cache_write: Option<u64>,
-    cached: Option<u64>,
-    output: Option<u64>,
-    reasoning: Option<u64>,
+    /// One bit for each [`Count`] that is there.
+    given: u8,
+    values: [u64; Count::ALL.len()],
 }
 
 impl Counts {
+    fn get(&self, count: Count) -> Option<u64> {
+        (self.given & 1 << count as u8 != 0).then_some(self.values[count as usize])
+    }
+
     fn set(&mut self, count: Count, value: Option<u64>) {
-        *match count {
-            Count::Prompt => &mut self.prompt,
-            Count::Uncached => &mut self.uncached,
-            Count::CacheRead => &mut self.cache_read,
-            Count::CacheWrite => &mut self.cache_write,
-            Count::Cached => &mut self.cached,
-            Count::Output => &mut self.output,
-            Count::Reasoning => &mut self.reasoning,
-        } = value;
+        match value {
+            Some(value) => {
+                self.given |= 1 << count as u8;
+                self.values[count as usize] = value;
+            }
+            None => self.given &= !(1 << count as u8),
+        }
     }
 
     /// The usage these counts make. None when there is nothing but zeros: some servers send an empty or zero usage in every event.
     fn usage(&self) -> Option<Usage> {
-        let parts = [self.uncached, self.cache_read, self.cache_write];
+        if self.given == 0 {
+            return None;
+        }
+        let parts = Count::INPUT_PARTS.map(|count| self.get(count));
         let sum = || parts.iter().flatten().fold(0u64, |sum, n| sum.saturating_add(*n));
         let usage = Usage {
-            prompt: self.prompt.or_else(|| self.uncached.map(|_| sum())),
-            output: self.output,
-            reasoning: self.reasoning,
-            cached: self.cached.or(self.cache_read),
+            prompt: self.get(Count::Prompt).or_else(|| self.get(Count::Uncached).map(|_| sum())),
+            output: self.get(Count::Output),
+            reasoning: self.get(Count::Reasoning),
+            cached: self.get(Count::Cached).or(self.get(Count::CacheRead)),
         };
         (usage.prompt.unwrap_or(0) > 0 || usage.output.unwrap_or(0) > 0).then_some(usage)
     }
 
-    /// Takes over the input parts that `later` has, and gives it those it lacks: they arrive in different events.
-    fn carry_input(&mut self, later: &mut Self) {
-        if later.uncached.or(later.cache_read).or(later.cache_write).is_none() {
+    /// Gives `kept` the input parts that are there, and takes from it those that are not: they arrive in different events.
+    fn carry_input(&mut self, kept: &mut [Option<u64>; Count::INPUT_PARTS.len()]) {
+        if Count::INPUT_PARTS.iter().all(|count| self.get(*count).is_none()) {
             return;
         }
-        for (kept, new) in [
-            (&mut self.uncached, &mut later.uncached),
-            (&mut self.cache_read, &mut later.cache_read),
-            (&mut self.cache_write, &mut later.cache_write),
-        ] {
-            *new = new.or(*kept);
-            *kept = *new;
+        for (count, kept) in Count::INPUT_PARTS.into_iter().zip(kept) {
+            *kept = self.get(count).or(*kept);
+            self.set(count, *kept);
         }
     }
 }
@@ -135,9 +134,9 @@ impl Reader {
             timings: Counts::default(),
             model_seen: false,
             usage_seen: false,
-            input: Counts::default(),
-            total: None,
-            text_len: [0; MAX_FRAGMENTS],
+            input: [None; Count::INPUT_PARTS.len()],
+            total: Usage::default(),
+            text_len: None,
             increments: false,
         }
     }
@@ -152,20 +151,36 @@ impl Reader {
         self.timings = Counts::default();
     }
 
-    /// What the event under way says, for another with the same frame.
-    pub(crate) fn said(&self) -> Said {
-        Said {
-            facts: self.facts,
+    /// What the event under way says, for another with the same frame; none when it is more than [`Said`] holds.
+    pub(crate) fn said(&self) -> Option<Said> {
+        let facts = &self.facts;
+        let mut fragments = facts.fragments();
+        let fragment = fragments.next();
+        if fragments.next().is_some() || facts.dropped > 0 || !facts.finished().is_empty() {
+            return None;
+        }
+        Some(Said {
+            fragment,
+            choices: facts.choices,
+            named: facts.choice,
+            terminal: facts.terminal,
+            error: facts.error,
             choice: self.choice,
             kind: self.kind,
             delta: self.delta,
-        }
+        })
     }
 
-    /// The event under way says what another with the same frame said.
+    /// The event under way, of which nothing was read, says what another with the same frame said.
     #[inline]
     pub(crate) fn say(&mut self, said: &Said) {
-        self.facts = said.facts;
+        if let Some(fragment) = said.fragment {
+            self.facts.fragment(fragment.choice, fragment.channel);
+        }
+        self.facts.choices = said.choices;
+        self.facts.choice = said.named;
+        self.facts.terminal = said.terminal;
+        self.facts.error = said.error;
         self.choice = said.choice;
         self.kind = said.kind;
         self.delta = said.delta;
@@ -191,7 +206,7 @@ impl Reader {
             Some(Kind::Error) => self.facts.error = true,
             Some(Kind::Delta(_)) | None => {}
         }
-        self.input.carry_input(&mut self.usage);
+        self.usage.carry_input(&mut self.input);
         self.facts.usage = self.usage.usage();
         self.usage_seen |= self.facts.usage.is_some();
         if !self.usage_seen {
@@ -220,7 +235,7 @@ impl Reader {
     /// The whole reply is through: what it said.
     pub(crate) fn whole(&mut self) -> WholeFacts {
         WholeFacts {
-            usage: self.total.unwrap_or_default(),
+            usage: self.total,
             has_output: self.facts.is_token_bearing(),
             error: self.facts.error,
         }
@@ -230,13 +245,13 @@ impl Reader {
     fn end_reply(&mut self) {
         if let Some(usage) = self.event().usage.take() {
             let add = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a.saturating_add(b.unwrap_or(0))));
-            let before = self.total.unwrap_or_default();
-            self.total = Some(Usage {
+            let before = self.total;
+            self.total = Usage {
                 prompt: add(before.prompt, usage.prompt),
                 output: add(before.output, usage.output),
                 reasoning: add(before.reasoning, usage.reasoning),
                 cached: add(before.cached, usage.cached),
-            });
+            };
         }
         self.choice = Choice::default();
         self.kind = None;
@@ -277,7 +292,8 @@ impl Reader {
     /// Whether a text that should hold everything so far has something new. A server that sends increments instead is found out
     /// by the first that is shorter than the one before; until then an increment of just the same length goes unseen.
     fn grew(&mut self, choice: u32, len: u64) -> bool {
-        let place = usize::try_from(choice).ok().and_then(|i| self.text_len.get_mut(i));
+        let lens = self.text_len.get_or_insert_default();
+        let place = usize::try_from(choice).ok().and_then(|i| lens.get_mut(i));
         let Some(before) = place else { return len > 0 };
         let (was, now) = (std::mem::replace(before, len), len);
         self.increments |= now < was;
@@ -285,10 +301,15 @@ impl Reader {
     }
 }
 
-/// What an event says as long as its frame and the channel of its text are the same: see [`super::frame`].
+/// What an event of one text and no finish reason says as long as its frame is the same: see [`super::frame`]. A stream keeps one
+/// from event to event, and most of [`EventFacts`] is for events of many choices.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said {
-    facts: EventFacts,
+    fragment: Option<Fragment>,
+    choices: u32,
+    named: u32,
+    terminal: bool,
+    error: bool,
     choice: Choice,
     kind: Option<Kind>,
     delta: bool,
@@ -297,7 +318,11 @@ pub(crate) struct Said {
 impl Said {
     pub(crate) fn nothing() -> Self {
         Self {
-            facts: EventFacts::default(),
+            fragment: None,
+            choices: 0,
+            named: 0,
+            terminal: false,
+            error: false,
             choice: Choice::default(),
             kind: None,
             delta: false,

@@ -102,6 +102,21 @@ pub(crate) enum Count {
     Reasoning,
 }
 
+impl Count {
+    /// Every count.
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Prompt,
+        Self::Uncached,
+        Self::CacheRead,
+        Self::CacheWrite,
+        Self::Cached,
+        Self::Output,
+        Self::Reasoning,
+    ];
+    /// The parts of a prompt that is said in parts.
+    pub(crate) const INPUT_PARTS: [Self; 3] = [Self::Uncached, Self::CacheRead, Self::CacheWrite];
+}
+
 /// What an event's type says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -21,6 +21,8 @@ pub use decoder::Decoder;
 pub use format::{Format, Terminal};
 pub use request::RequestScanner;
 
+use std::sync::Arc;
+
 use crate::measure::{Degraded, EventFacts, Stamp, Usage};
 
 /// Every format.
@@ -38,12 +40,12 @@ pub static FORMATS: &[&Format] = &[
 
 /// The format of the built-in LLM path `path` (no query), when it is one. Paths are compared exactly, as servers do.
 pub fn format_for(path: &str) -> Option<&'static Format> {
-    let takes = |pattern: &&str| match pattern.split_once('*') {
-        Some((head, tail)) => path
-            .strip_prefix(head)
-            .and_then(|rest| rest.strip_suffix(tail))
-            .is_some_and(|run| !run.is_empty()),
-        None => *pattern == path,
+    let takes = |pattern: &&str| {
+        *pattern == path
+            || pattern.split_once('*').is_some_and(|(head, tail)| {
+                let run = path.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
+                run.is_some_and(|run| !run.is_empty())
+            })
     };
     FORMATS.iter().copied().find(|f| f.paths.iter().any(takes))
 }
@@ -52,7 +54,7 @@ pub fn format_for(path: &str) -> Option<&'static Format> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestFacts {
     /// `model`, when a string of at most [`RequestFacts::MAX_MODEL`] bytes.
-    pub model: Option<String>,
+    pub model: Option<Arc<str>>,
     /// `stream`.
     pub stream: Option<bool>,
     /// `n` (choices asked for).

@@ -3,7 +3,7 @@
 //! Constant memory for any size and key order. As with `serde_json`, the last of a key given twice counts. A body that is not a
 //! JSON object says nothing more; the upstream will refuse it, that is not ours to do.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use super::RequestFacts;
 use super::inflate::Inflate;
@@ -119,7 +119,7 @@ impl Visitor<Act> for Reader {
         let facts = &mut self.facts;
         match (act, value) {
             (Act::Model, Scalar::Text { text: Some(text), .. }) => {
-                facts.model = std::str::from_utf8(text).ok().map(str::to_owned);
+                facts.model = std::str::from_utf8(text).ok().map(Arc::from);
             }
             (Act::Stream, Scalar::Bool(stream)) => facts.stream = Some(stream),
             (Act::N, Scalar::Number { integer, .. }) => facts.n = integer,

@@ -77,7 +77,7 @@ struct Frame {
     /// The node of the elements; unused in objects.
     each: NodeId,
     container: Container,
-    commas: u64,
+    commas: u32,
 }
 
 /// The scanner. Reusable: [`Scanner::reset`] readies it for the next value.
@@ -272,7 +272,7 @@ impl Scanner {
         let frame = &mut self.frames[self.depth - 1];
         match byte {
             b',' => {
-                frame.commas += 1;
+                frame.commas = frame.commas.saturating_add(1);
                 match frame.container {
                     Container::Object => self.state = State::Key,
                     Container::Array => {
@@ -283,11 +283,11 @@ impl Scanner {
                 at + 1
             }
             b'}' => {
-                let len = frame.commas + 1;
+                let len = u64::from(frame.commas) + 1;
                 self.close(trie, Container::Object, len, at, visitor)
             }
             b']' => {
-                let len = frame.commas + 1;
+                let len = u64::from(frame.commas) + 1;
                 self.close(trie, Container::Array, len, at, visitor)
             }
             _ => self.blank(byte, at),

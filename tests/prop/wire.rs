@@ -71,7 +71,7 @@ fn expected(members: &[(&'static str, Value)]) -> RequestFacts {
         model: get("model")
             .and_then(Value::as_str)
             .filter(|m| m.len() <= RequestFacts::MAX_MODEL)
-            .map(str::to_owned),
+            .map(Into::into),
         stream: get("stream").and_then(Value::as_bool),
         n: get("n").and_then(Value::as_u64),
         max_tokens: members

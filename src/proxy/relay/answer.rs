@@ -42,9 +42,10 @@ pub(super) async fn refuse<C>(
 where
     C: AsyncRead + AsyncWrite + Unpin,
 {
-    let answered = send(client, observed, answer.into(), is_head, uploading || close).await;
+    // Boxed: every exchange has room for this future, and few come here.
+    let answered = Box::pin(send(client, observed, answer.into(), is_head, uploading || close)).await;
     if uploading {
-        linger(client).await;
+        Box::pin(linger(client)).await;
     }
     answered && !uploading && !close
 }

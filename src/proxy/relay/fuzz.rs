@@ -16,12 +16,12 @@ pub(crate) fn relay_head(data: &[u8]) {
 }
 
 fn request(bytes: &[u8]) {
-    let mut fields = Vec::new();
-    let Request::Plain(head) = head::request(bytes, &mut fields) else {
+    let mut fields = 0;
+    let Request::Plain(head) = head::request(bytes, |_, seen| fields = seen.len()) else {
         return;
     };
     for len in 0..head.len.min(SHORT) {
-        let before = head::request(&bytes[..len], &mut Vec::new());
+        let before = head::request(&bytes[..len], |_, _| {});
         assert!(
             matches!(before, Request::Partial),
             "{len} of {} bytes are {before:?}",
@@ -56,7 +56,7 @@ fn request(bytes: &[u8]) {
     assert_eq!(head.length, lengths.first().map_or(0, |v| number(v)));
     assert_eq!(
         lines.len() + usize::from(out.len() < head.len),
-        fields.len(),
+        fields,
         "only Connection is left out"
     );
 }

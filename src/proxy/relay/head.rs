@@ -3,6 +3,7 @@
 //! A request head is either *plain* (nothing in it needs more than passing on) or left to the full server: this module never
 //! answers, refuses or repairs. A response head is forwarded as it came, minus hop-by-hop fields.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use httparse::{Header, Status};
@@ -64,26 +65,26 @@ fn place(whole: &[u8], part: &[u8]) -> Range<usize> {
 
 /// Whether every line of `head` ends in CRLF and no CR stands alone: what others could read differently is not plain.
 fn lines_are_strict(head: &[u8]) -> bool {
-    let mut from = 0;
-    while let Some(at) = memchr::memchr2(b'\r', b'\n', &head[from..]) {
-        let at = from + at;
-        if head.get(at) != Some(&b'\r') || head.get(at + 1) != Some(&b'\n') {
-            return false;
-        }
-        from = at + 2;
-    }
-    true
+    let Some((first, behind)) = head.split_first() else {
+        return true;
+    };
+    // A CR wherever an LF follows, and nowhere else. Without a way out of the loop: many bytes at a time.
+    let paired = head
+        .iter()
+        .zip(behind)
+        .fold(true, |paired, (a, b)| paired & ((*a == b'\r') == (*b == b'\n')));
+    paired && *first != b'\n' && head.last() != Some(&b'\r')
 }
 
-/// Reads the request head at the start of `buf`; `fields` receives its fields when it is plain.
-pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Request {
+/// Reads the request head at the start of `buf`; `see` is shown it and its fields when it is plain.
+pub(super) fn request(buf: &[u8], see: impl FnOnce(&RequestHead, &[Header<'_>])) -> Request {
     // Empty lines before the request line, or an HTTP/2 preface.
     if buf.first().is_some_and(|b| !b.is_ascii_uppercase()) || buf.starts_with(b"PRI ") {
         return Request::NotPlain;
     }
-    let mut table = [httparse::EMPTY_HEADER; PLAIN_FIELDS];
-    let mut parsed = httparse::Request::new(&mut table);
-    let len = match parsed.parse(buf) {
+    let mut table = [const { MaybeUninit::uninit() }; PLAIN_FIELDS];
+    let mut parsed = httparse::Request::new(&mut []);
+    let len = match parsed.parse_with_uninit_headers(buf, &mut table) {
         Ok(Status::Complete(len)) => len,
         Ok(Status::Partial) => return Request::Partial,
         Err(_) => return Request::NotPlain,
@@ -144,8 +145,7 @@ pub(super) fn request<'b>(buf: &'b [u8], fields: &mut Vec<Header<'b>>) -> Reques
     if hosts != 1 || lengths > 1 {
         return Request::NotPlain;
     }
-    fields.clear();
-    fields.extend_from_slice(parsed.headers);
+    see(&head, parsed.headers);
     Request::Plain(head)
 }
 
@@ -259,15 +259,16 @@ pub(super) fn response(
     out: &mut Vec<u8>,
     mut see: impl FnMut(u16, &[Header<'_>]),
 ) -> Response {
-    // The large table costs 16 KiB of stores: only heads that need it pay.
-    let mut table = [httparse::EMPTY_HEADER; PLAIN_FIELDS];
+    let config = httparse::ParserConfig::default();
+    let mut table = [const { MaybeUninit::uninit() }; PLAIN_FIELDS];
     let mut large;
-    let mut parsed = httparse::Response::new(&mut table[..limits.fields.min(PLAIN_FIELDS)]);
-    let mut outcome = parsed.parse(buf);
+    let mut parsed = httparse::Response::new(&mut []);
+    let most = limits.fields.min(PLAIN_FIELDS);
+    let mut outcome = config.parse_response_with_uninit_headers(&mut parsed, buf, &mut table[..most]);
     if outcome == Err(httparse::Error::TooManyHeaders) && limits.fields > PLAIN_FIELDS {
-        large = [httparse::EMPTY_HEADER; RESPONSE_FIELDS];
-        parsed = httparse::Response::new(&mut large[..limits.fields.min(RESPONSE_FIELDS)]);
-        outcome = parsed.parse(buf);
+        large = [const { MaybeUninit::uninit() }; RESPONSE_FIELDS];
+        let most = limits.fields.min(RESPONSE_FIELDS);
+        outcome = config.parse_response_with_uninit_headers(&mut parsed, buf, &mut large[..most]);
     }
     let len = match outcome {
         Ok(Status::Complete(len)) if len > limits.bytes => return Err(BadHead::TooLarge),

@@ -19,8 +19,9 @@ mod transfer;
 mod upload;
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -32,7 +33,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::answer::{linger, refuse};
 use self::head::{Request, RequestHead};
 use self::limits::Deadlines;
-use self::pending::{Pending, READ_SIZE, poll_read_with};
+pub(in crate::proxy) use self::pending::poll_read_with;
+use self::pending::{Pending, READ_SIZE};
 use self::terms::{End, Overhead, Terms};
 use self::transfer::Transfer;
 use super::connection::ClientStream;
@@ -104,34 +106,54 @@ impl Relay {
         })
     }
 
-    /// Serves a client's connection for as long as its requests are plain. `read` is what was read of it already.
-    pub(in crate::proxy) async fn serve<C>(&self, mut client: C, mut read: Vec<u8>, mut phase: PhaseWatch) -> Left<C>
+    /// Serves a client's connection for as long as its requests are plain, or until the phase ends it. `read` is what was read of
+    /// it already.
+    pub(in crate::proxy) async fn serve<C>(&self, mut client: C, mut read: Vec<u8>, phase: PhaseWatch) -> Left<C>
+    where
+        C: ClientStream,
+    {
+        let handed_on = {
+            let serving = pin!(self.requests(&mut client, &mut read, &phase));
+            phase.unless_reached(Phase::Stopped, serving).await
+        };
+        match handed_on {
+            Some(true) => Left::Full(client, read),
+            Some(false) | None => Left::Closed,
+        }
+    }
+
+    /// One request after another. Must be polled after every change of the phase. Whether the full server must go on from here.
+    async fn requests<C>(&self, client: &mut C, read: &mut Vec<u8>, phase: &PhaseWatch) -> bool
     where
         C: ClientStream,
     {
         loop {
-            let parsed = tokio::select! {
-                biased;
-                parsed = self.next_head(&mut client, &mut read) => parsed,
-                // Idle, or within a head: neither holds up a drain.
-                () = phase.reached(Phase::Closing) => return Left::Closed,
+            let parsed = {
+                let mut next = pin!(self.next_head(client, read));
+                // Looked at, not waited for: to register with the watch and leave it again is 500 instructions a request.
+                poll_fn(|cx| match next.as_mut().poll(cx) {
+                    Poll::Pending if phase.now() >= Phase::Closing => Poll::Ready(None),
+                    parsed => parsed.map(Some),
+                })
+                .await
             };
             let (head, t0, mut observed) = match parsed {
-                Ok(Some(plain)) => plain,
-                Ok(None) => return Left::Full(client, read),
-                Err(_) => return Left::Closed,
+                Some(Ok(Some(plain))) => plain,
+                Some(Ok(None)) => return true,
+                // The client left; or it is idle or within a head, which does not hold up a drain.
+                Some(Err(_)) | None => return false,
             };
             let closing = phase.now() >= Phase::Closing;
             let let_in = self.requests.enter_within(self.max_requests);
             let kept = if let_in.is_some() {
-                self.exchange(&mut client, &mut read, &head, t0, &mut observed, closing).await
+                self.exchange(client, read, &head, t0, &mut observed, closing).await
             } else {
-                turn_away(&mut client, &mut read, &head, &mut observed, closing).await
+                turn_away(client, read, &head, &mut observed, closing).await
             };
             drop(observed);
             drop(let_in);
             if !kept {
-                return Left::Closed;
+                return false;
             }
         }
     }
@@ -144,15 +166,16 @@ impl Relay {
         let mut begun: Option<Stamp> = None;
         loop {
             if !read.is_empty() {
-                let mut fields = Vec::new();
-                match head::request(read, &mut fields) {
-                    // The full server answers that, and counts it.
-                    Request::Plain(head) if head.len > self.max_head || fields.len() > self.max_fields => return Ok(None),
-                    Request::Plain(head) => {
+                let mut exchange = None;
+                let parsed = head::request(read, |head, fields| {
+                    // The full server answers one that is too large, and counts it.
+                    if head.len <= self.max_head && fields.len() <= self.max_fields {
                         let t0 = clock::now();
-                        let observed = self.begin(t0, read, &head, &fields);
-                        return Ok(Some((head, t0, observed)));
+                        exchange = Some((t0, self.begin(t0, read, head, fields)));
                     }
+                });
+                match parsed {
+                    Request::Plain(head) => return Ok(exchange.map(|(t0, observed)| (head, t0, observed))),
                     Request::NotPlain => return Ok(None),
                     Request::Partial if read.len() > self.max_head => return Ok(None),
                     Request::Partial => {}
@@ -186,7 +209,8 @@ impl Relay {
         // invariant: a plain head's method is one of seven tokens and its target is ASCII.
         let method = Method::from_bytes(&read[head.method.clone()]).unwrap_or_default();
         let target = std::str::from_utf8(&read[head.target.clone()]).unwrap_or("/");
-        let path = target.split(['?', '#']).next().unwrap_or(target);
+        // A plain target has no fragment.
+        let path = memchr::memchr(b'?', target.as_bytes()).map_or(target, |query| &target[..query]);
         self.observer.begin(t0, &method, path, fields)
     }
 
@@ -260,7 +284,7 @@ impl Relay {
                     drop(upstream);
                 }
                 if body_left > 0 {
-                    linger(client).await;
+                    Box::pin(linger(client)).await;
                 }
                 body_left == 0 && !close
             }
@@ -307,12 +331,13 @@ impl Relay {
             }
         }
         let connecting = self.server.connect(deadlines.total_left());
-        let watched = async {
+        // Boxed: every exchange has room for this future, and few need it.
+        let watched = Box::pin(async {
             tokio::select! {
                 connected = connecting => Some(connected),
                 () = gone(client, next, body_left > 0, self.half_close) => None,
             }
-        };
+        });
         match watched.await {
             None => Err(Unsent::ClientGone),
             Some(Ok(socket)) => {

@@ -89,7 +89,7 @@ impl Pending {
 }
 
 /// Reads once into the thread's buffer and hands the bytes on; `Ready(Ok(None))` at the end of the stream.
-pub(super) fn poll_read_with<R: AsyncRead + Unpin + ?Sized, T>(
+pub(in crate::proxy) fn poll_read_with<R: AsyncRead + Unpin + ?Sized, T>(
     io: &mut R,
     cx: &mut Context<'_>,
     limit: usize,

@@ -83,3 +83,12 @@ fn whole(name: &str, content_type: &str, body: &str) -> (Option<WholeFacts>, See
 }
 
 const TEXT: Channel = Channel::Text;
+
+#[test]
+fn a_reader_is_small() {
+    // glibc serves up to 1,032 bytes from a list of the thread's own, more at ten times the cost: a whole reply's is made and freed
+    // at once. A stream's is held as long as the stream.
+    let (whole, stream) = (size_of::<(Scanner, Reader, &Tables)>(), size_of::<(Sse, Events)>());
+    println!("whole: {whole}, stream: {stream}");
+    assert!(whole <= 1032 && stream <= 1280, "{whole}, {stream} bytes");
+}

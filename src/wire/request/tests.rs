@@ -22,7 +22,7 @@ fn the_wanted_keys_are_found_behind_the_big_part() {
         "tools":[{"type":"function"}],"response_format":{"type":"json_object"},"n":2,"max_completion_tokens":64,
         "stream_options":{"include_usage":true},"stream":true,"model":"m"}"#;
     let expected = RequestFacts {
-        model: Some("m".to_owned()),
+        model: Some("m".into()),
         stream: Some(true),
         n: Some(2),
         max_tokens: Some(64),
@@ -42,7 +42,7 @@ fn the_last_of_a_key_given_twice_counts() {
         r#"{"model":"a","model":"b","stream":true,"stream":null,"n":2,"n":"x","tools":[1],"tools":null,"response_format":{},"response_format":null}"#,
     );
     let expected = RequestFacts {
-        model: Some("b".to_owned()),
+        model: Some("b".into()),
         ..RequestFacts::default()
     };
     assert_eq!(read, expected);

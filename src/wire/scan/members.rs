@@ -45,7 +45,7 @@ impl Scanner {
                 self.state = State::Next;
                 break at;
             }
-            commas += 1;
+            commas = commas.saturating_add(1);
             at += 1;
             self.state = State::Key;
             if bytes.get(at) == Some(&b' ') {
