@@ -7,13 +7,13 @@
 //! 32 KiB for gzip and deflate, 16 MiB for br (its format's limit without the large-window extension) and
 //! 2^[`ZSTD_WINDOW_LOG`] bytes for zstd. After a failure nothing more is read: it is reported once.
 
-use std::io::Write;
+mod gzip;
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
-use flate2::write::MultiGzDecoder;
 use flate2::{Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Operation};
 
+use self::gzip::Gzip;
 use crate::measure::Degraded;
 
 /// Input taken at a time, for which [`MAX_OUTPUT`] holds.
@@ -35,7 +35,7 @@ pub(crate) struct Inflate {
 }
 
 enum Codec {
-    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    Gzip(Box<Gzip>),
     /// Deflate whose first byte has not come.
     DeflateStart,
     Deflate(Decompress),
@@ -104,7 +104,7 @@ type Out<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Degraded>;
 impl Codec {
     fn named(coding: &str) -> Self {
         if coding.eq_ignore_ascii_case("gzip") || coding.eq_ignore_ascii_case("x-gzip") {
-            return Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new())));
+            return Self::Gzip(Box::new(Gzip::new()));
         }
         if coding.eq_ignore_ascii_case("deflate") {
             return Self::DeflateStart;
@@ -124,7 +124,6 @@ impl Codec {
 
     fn run(&mut self, input: &[u8], buffer: &mut Vec<u8>, out: Out<'_>) -> Result<(), Degraded> {
         match self {
-            Self::Gzip(decoder) => return gzip(decoder, input, out),
             Self::DeflateStart => {
                 // The low four bits of a zlib wrapper's first byte are 8. Raw deflate beginning so would open with a stored block
                 // whose padding is not zero, which no encoder writes.
@@ -134,16 +133,17 @@ impl Codec {
             }
             Self::Ended | Self::Failed => return Ok(()),
             Self::Unreadable => return Err(Degraded::Encoding),
-            Self::Deflate(_) | Self::Brotli(_) | Self::Zstd(_) => {}
+            Self::Gzip(_) | Self::Deflate(_) | Self::Brotli(_) | Self::Zstd(_) => {}
         }
         buffer.resize(BUFFER, 0);
         let mut rest = input;
         loop {
             let step = match self {
+                Self::Gzip(gzip) => gzip.step(rest, buffer)?,
                 Self::Deflate(decompress) => deflate(decompress, rest, buffer)?,
                 Self::Brotli(state) => brotli(state, rest, buffer)?,
                 Self::Zstd(decoder) => zstd_step(decoder, rest, buffer)?,
-                Self::Gzip(_) | Self::DeflateStart | Self::Ended | Self::Unreadable | Self::Failed => return Ok(()),
+                Self::DeflateStart | Self::Ended | Self::Unreadable | Self::Failed => return Ok(()),
             };
             out(&buffer[..step.written])?;
             rest = &rest[step.read..];
@@ -168,26 +168,6 @@ struct Step {
     read: usize,
     written: usize,
     ended: bool,
-}
-
-fn gzip(decoder: &mut MultiGzDecoder<Vec<u8>>, mut input: &[u8], out: Out<'_>) -> Result<(), Degraded> {
-    let mut drain = |decoder: &mut MultiGzDecoder<Vec<u8>>| {
-        let buffer = decoder.get_mut();
-        let result = out(buffer);
-        buffer.clear();
-        result
-    };
-    while !input.is_empty() {
-        // Writes at most its own 32 KiB buffer on, so the cap is looked at often enough.
-        let n = decoder.write(input).map_err(|_| Degraded::Encoding)?;
-        drain(decoder)?;
-        if n == 0 {
-            return Err(Degraded::Encoding);
-        }
-        input = &input[n..];
-    }
-    decoder.flush().map_err(|_| Degraded::Encoding)?;
-    drain(decoder)
 }
 
 fn deflate(decompress: &mut Decompress, input: &[u8], output: &mut [u8]) -> Result<Step, Degraded> {

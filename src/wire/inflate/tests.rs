@@ -196,3 +196,39 @@ fn a_zstd_window_beyond_the_content_codings_limit_is_refused() {
     let body = encoder.finish().expect("memory");
     assert_eq!(inflate("zstd", std::iter::once(body.as_slice())), Err(Degraded::Encoding));
 }
+
+#[test]
+fn a_gzip_header_is_passed_over_whatever_it_holds() {
+    let plain = sample();
+    let builder = flate2::GzBuilder::new()
+        .extra(vec![7; 300])
+        .filename("a name")
+        .comment("a comment");
+    let mut encoder = builder.write(Vec::new(), Compression::default());
+    encoder.write_all(&plain).expect("memory");
+    let body = encoder.finish().expect("memory");
+    let mut with_crc = gzip_of(&plain);
+    with_crc[3] = 1 << 1;
+    with_crc.splice(10..10, [1, 2]);
+    let mut empty_extra = gzip_of(&plain);
+    empty_extra[3] = 1 << 2;
+    empty_extra.splice(10..10, [0, 0]);
+    for body in [body, with_crc, empty_extra] {
+        for size in [1, 3, 311, body.len()] {
+            assert_eq!(inflate("gzip", body.chunks(size)).as_ref(), Ok(&plain), "pieces of {size}");
+        }
+    }
+}
+
+#[test]
+fn a_gzip_member_with_a_wrong_sum_or_length_or_header_is_broken() {
+    let body = gzip_of(&sample());
+    for place in [0, 1, 2, body.len() - 8, body.len() - 1] {
+        let mut wrong = body.clone();
+        wrong[place] ^= 1;
+        assert_eq!(inflate("gzip", wrong.chunks(5)), Err(Degraded::Encoding), "byte {place}");
+    }
+    let mut reserved = body;
+    reserved[3] = 1 << 5;
+    assert_eq!(inflate("gzip", reserved.chunks(5)), Err(Degraded::Encoding));
+}
