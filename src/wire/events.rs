@@ -131,6 +131,10 @@ impl Events {
 
     /// The event is complete, by the read at `at`. `is_error` says that its framing calls it an error.
     pub(crate) fn end<S: EventSink>(&mut self, at: Stamp, is_error: bool, sink: &mut S) {
+        // Most often a blank line.
+        if self.len == 0 && !is_error {
+            return;
+        }
         if let Marker::Partial(matched) = self.marker {
             self.scan(&DONE[..matched], sink);
         }

@@ -15,7 +15,9 @@ pub(crate) trait Handler {
 #[inline]
 pub(crate) fn feed<H: Handler>(mut bytes: &[u8], handler: &mut H) {
     while let Some(end) = memchr(b'\n', bytes) {
-        handler.data(&bytes[..end]);
+        if end > 0 {
+            handler.data(&bytes[..end]);
+        }
         handler.end();
         bytes = &bytes[end + 1..];
     }

@@ -154,6 +154,12 @@ impl Sse {
                 self.state = State::Value;
                 self.value(rest, handler)
             }
+            // A comment, most often a ping.
+            [b':', rest @ ..] => {
+                self.start_line();
+                self.state = State::Value;
+                self.value(rest, handler)
+            }
             _ => {
                 self.start_line();
                 bytes

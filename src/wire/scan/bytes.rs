@@ -4,6 +4,9 @@
 /// read in a third of the time that eight at a time take.
 const BLOCK: usize = 64;
 
+/// Bytes between brackets that are looked at one by one, before blocks are.
+const NEAR: usize = 16;
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGHS: u64 = 0x8080_8080_8080_8080;
 
@@ -81,14 +84,14 @@ pub(crate) fn text_end(bytes: &[u8]) -> Option<usize> {
 #[inline]
 pub(super) fn bracket_or_quote(bytes: &[u8], at: usize) -> usize {
     let special = |byte: u8| byte == b'"' || byte & !0x20 == b'[' || byte & !0x20 == b']';
-    let mut at = pass_blocks(bytes, at, special);
-    while let Some(&byte) = bytes.get(at) {
-        if matches!(byte, b'"' | b'[' | b']' | b'{' | b'}') {
-            break;
-        }
-        at += 1;
+    let from = |at: usize, to: usize| bytes[at..to].iter().position(|b| special(*b)).map_or(to, |found| at + found);
+    // Most often it is near, and a block costs as much as all of this.
+    let near = bytes.len().min(at.saturating_add(NEAR));
+    let end = from(at.min(near), near);
+    if end < near || near == bytes.len() {
+        return end;
     }
-    at
+    from(pass_blocks(bytes, end, special), bytes.len())
 }
 
 #[cfg(test)]
