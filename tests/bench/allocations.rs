@@ -2,18 +2,13 @@
 //! a count is the same on every machine; a binary of its own, since it counts in the global allocator.
 
 mod events;
-
-use std::sync::Arc;
+mod tap;
 
 use allocation_counter::measure;
-use events::{Counted, TYPICAL, decoder, stream};
-use goodput_proxy::config::Config;
-use goodput_proxy::lifecycle::Lifecycle;
+use events::TYPICAL;
 use goodput_proxy::measure::{Ending, Stamp};
-use goodput_proxy::observe::{Exchange, Observer};
 use goodput_proxy::wire::FORMATS;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, StatusCode};
+use tap::{head, observer, stream};
 
 /// Most allocations of a unary request from its head to its record, sockets aside.
 const PER_REQUEST: u64 = 6;
@@ -23,74 +18,52 @@ const PER_STREAM: u64 = 4;
 /// Most bytes that an open stream holds from its head to its record, sockets aside.
 const HELD_BY_A_STREAM: i64 = 2_700;
 
-const BODY: &[u8] = br#"{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true}"#;
-
-fn head(content_type: &'static str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers
-}
-
-fn begin(observer: &Arc<Observer>, at: u64) -> Exchange {
-    let headers = head("application/json");
-    let mut exchange = observer.begin(Stamp::from_nanos(at), &Method::POST, "/v1/chat/completions", &headers);
-    exchange.request_tap().chunk(BODY);
-    exchange.request_tap().sent(Stamp::from_nanos(at + 1));
-    exchange.head(Stamp::from_nanos(at + 2), StatusCode::OK, &head("text/event-stream"));
-    exchange
-}
-
-fn observer() -> Arc<Observer> {
-    Observer::new(&Config::default(), Lifecycle::new().watch())
-}
-
 #[test]
 fn an_event_allocates_nothing_in_any_format_cut_or_whole() {
-    assert_eq!(TYPICAL.len(), FORMATS.len(), "a typical stream of each format");
-    for row in TYPICAL {
-        let events = stream(row, 400);
-        let (warm, counted) = events.split_at(200);
-        let (mut decoder, mut seen) = (decoder(row), Counted::default());
-        warm.iter().for_each(|e| decoder.feed(Stamp::from_nanos(1), e, &mut seen));
-        let allocated = measure(|| {
-            for event in counted {
-                decoder.feed(Stamp::from_nanos(2), event, &mut seen);
-            }
-            for byte in counted[..20].iter().flatten() {
-                decoder.feed(Stamp::from_nanos(3), std::slice::from_ref(byte), &mut seen);
-            }
-        });
-        assert_eq!(allocated.count_total, 0, "{}", row.0);
-        assert_eq!((seen.events, seen.tokens > 0), (420, true), "{}", row.0);
+    for format in FORMATS {
+        assert!(
+            TYPICAL.iter().any(|row| row.format == format.name),
+            "no stream of {}",
+            format.name
+        );
     }
-}
-
-#[test]
-fn a_chunk_of_a_measured_stream_allocates_nothing() {
     let observer = observer();
-    let chunks = stream(&TYPICAL[0], 400);
-    let mut exchange = begin(&observer, 0);
-    // The first gap of a series makes its histograms.
-    chunks[..200]
-        .iter()
-        .zip(10..)
-        .for_each(|(c, at)| exchange.chunk(Stamp::from_nanos(at * 1000), c));
-    let allocated = measure(|| {
-        for (chunk, at) in chunks[200..].iter().zip(210..) {
-            exchange.chunk(Stamp::from_nanos(at * 1000), chunk);
-        }
-    });
-    assert_eq!(allocated.count_total, 0);
-    exchange.finish(Stamp::from_nanos(1_000_000), Ending::Complete);
-    assert_eq!(observer.recent(1)[0].output_tokens, Some(400));
+    for row in TYPICAL {
+        let events = row.stream(400);
+        let mut exchange = stream(&observer, row.format, 0, None);
+        let mut at = 10;
+        let mut feed = |piece: &[u8]| {
+            at += 1000;
+            exchange.chunk(Stamp::from_nanos(at), piece);
+        };
+        // The first gap of a series makes its histograms.
+        events[..200].iter().for_each(|event| feed(event));
+        let allocated = measure(|| {
+            events[200..].iter().for_each(|event| feed(event));
+            events[200..220]
+                .iter()
+                .flatten()
+                .for_each(|byte| feed(std::slice::from_ref(byte)));
+        });
+        exchange.finish(Stamp::from_nanos(1_000_000), Ending::Complete);
+        let last = observer.recent(1).remove(0);
+        assert_eq!(allocated.count_total, 0, "{}", row.name);
+        // A running count stands above the number of events.
+        assert!(
+            last.output_tokens.is_some_and(|n| n >= 420),
+            "{}: {:?}",
+            row.name,
+            last.output_tokens
+        );
+    }
 }
 
 #[test]
 fn an_open_stream_holds_few_bytes() {
     let observer = observer();
-    let chunks = stream(&TYPICAL[0], 4);
+    let chunks = TYPICAL[0].stream(4);
     let open = |at: u64| {
-        let mut exchange = begin(&observer, at);
+        let mut exchange = stream(&observer, TYPICAL[0].format, at, None);
         for (chunk, later) in chunks.iter().zip(10..) {
             exchange.chunk(Stamp::from_nanos(at + later * 1000), chunk);
         }
@@ -112,9 +85,9 @@ fn an_open_stream_holds_few_bytes() {
 #[test]
 fn a_request_allocates_a_fixed_few_times() {
     let observer = observer();
-    let chunks = stream(&TYPICAL[0], 100);
+    let chunks = TYPICAL[0].stream(100);
     let run = |at: u64, chunks: &[Vec<u8>]| {
-        let mut exchange = begin(&observer, at);
+        let mut exchange = stream(&observer, TYPICAL[0].format, at, None);
         for (chunk, later) in chunks.iter().zip(10..) {
             exchange.chunk(Stamp::from_nanos(at + later * 1000), chunk);
         }
@@ -125,8 +98,8 @@ fn a_request_allocates_a_fixed_few_times() {
         run(i * 2_000_000, &chunks[..2]);
     }
     let headers = measure(|| {
-        head("application/json");
-        head("text/event-stream");
+        head("application/json", None);
+        head("text/event-stream", None);
     });
     let short = measure(|| run(20_000_000_000, &[])).count_total - headers.count_total;
     let long = measure(|| run(20_002_000_000, &chunks)).count_total - headers.count_total;

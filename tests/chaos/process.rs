@@ -138,6 +138,14 @@ impl Proxy {
         }
     }
 
+    /// CPU time that its threads have had: nanoseconds on a core, by the scheduler's own account.
+    pub fn cpu_ns(&self) -> u64 {
+        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the proxy lives");
+        let of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
+        let first = |stat: String| stat.split(' ').next()?.parse::<u64>().ok();
+        threads.flatten().filter_map(of).filter_map(first).sum()
+    }
+
     /// What it holds once it has no more than `descriptors`, or after a while.
     pub async fn settled(&self, descriptors: usize) -> Usage {
         for _ in 0..150 {
@@ -193,6 +201,14 @@ impl Drop for Proxy {
 pub struct Metrics(String);
 
 impl Metrics {
+    /// How many samples it holds.
+    pub fn lines(&self) -> usize {
+        self.0
+            .lines()
+            .filter(|line| !line.starts_with('#') && !line.is_empty())
+            .count()
+    }
+
     /// Every sample of these families.
     pub fn of(&self, names: &[&str]) -> Vec<(String, f64)> {
         let samples = self.0.lines().filter_map(|line| line.rsplit_once(' '));
