@@ -33,10 +33,13 @@ fn pass_blocks(bytes: &[u8], mut at: usize, special: impl Fn(u8) -> bool) -> usi
 pub(super) fn string_end(bytes: &[u8], at: usize) -> usize {
     let long = at.saturating_add(BLOCK);
     let end = string_end_within(&bytes[..bytes.len().min(long)], at);
-    if end < long {
-        return end;
-    }
-    let block = pass_blocks(bytes, end, |byte| byte == b'"' || byte == b'\\' || byte < 0x20);
+    if end < long { end } else { long_string_end(bytes, end) }
+}
+
+/// [`string_end`] for a long run: apart, so that the short way needs no room for vectors.
+#[inline(never)]
+fn long_string_end(bytes: &[u8], at: usize) -> usize {
+    let block = pass_blocks(bytes, at, |byte| byte == b'"' || byte == b'\\' || byte < 0x20);
     string_end_within(bytes, block)
 }
 
@@ -83,15 +86,30 @@ pub(crate) fn text_end(bytes: &[u8]) -> Option<usize> {
 /// The index of the first bracket, brace or quote from `at` on; else the length.
 #[inline]
 pub(super) fn bracket_or_quote(bytes: &[u8], at: usize) -> usize {
-    let special = |byte: u8| byte == b'"' || byte & !0x20 == b'[' || byte & !0x20 == b']';
-    let from = |at: usize, to: usize| bytes[at..to].iter().position(|b| special(*b)).map_or(to, |found| at + found);
     // Most often it is near, and a block costs as much as all of this.
     let near = bytes.len().min(at.saturating_add(NEAR));
-    let end = from(at.min(near), near);
+    let end = bracket_or_quote_within(&bytes[..near], at);
     if end < near || near == bytes.len() {
         return end;
     }
-    from(pass_blocks(bytes, end, special), bytes.len())
+    far_bracket_or_quote(bytes, end)
+}
+
+#[inline(never)]
+fn far_bracket_or_quote(bytes: &[u8], at: usize) -> usize {
+    let special = |byte: u8| byte == b'"' || byte & !0x20 == b'[' || byte & !0x20 == b']';
+    bracket_or_quote_within(bytes, pass_blocks(bytes, at, special))
+}
+
+#[inline]
+fn bracket_or_quote_within(bytes: &[u8], mut at: usize) -> usize {
+    while let Some(&byte) = bytes.get(at) {
+        if matches!(byte, b'"' | b'[' | b']' | b'{' | b'}') {
+            break;
+        }
+        at += 1;
+    }
+    at
 }
 
 #[cfg(test)]
