@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// Most bytes of one read.
 pub(super) const READ_SIZE: usize = 64 * 1024;
 
-/// Most bytes of one read of a request body: prompts with images are large, and every read has its wake-up at the other end.
-pub(super) const UPLOAD_SIZE: usize = 128 * 1024;
+/// Most bytes of one read of a request body, and so the most that a stalled upload keeps; see [`Portion`](super::upload::Portion).
+pub(super) const UPLOAD_SIZE: usize = 512 * 1024;
 
 thread_local! {
     static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; UPLOAD_SIZE].into_boxed_slice());
