@@ -141,14 +141,24 @@ impl Exchange {
 
     /// One read's worth of response body, taken from the upstream at `at`. Never fails, never keeps the bytes.
     pub fn chunk(&mut self, at: Stamp, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.chunks(at, [bytes]);
+        }
+    }
+
+    /// As [`Exchange::chunk`] for a read whose payload lies in pieces, none of them empty.
+    pub fn chunks<'b>(&mut self, at: Stamp, pieces: impl IntoIterator<Item = &'b [u8]>) {
         let Some(state) = &mut self.state else { return };
-        if bytes.is_empty() {
+        let mut pieces = pieces.into_iter().peekable();
+        if pieces.peek().is_none() {
             return;
         }
         state.meter.byte(at);
         state.read(&self.observer, &self.request, |decoder, reply| {
-            looks_at(bytes);
-            decoder.feed(at, bytes, reply);
+            for bytes in pieces {
+                looks_at(bytes);
+                decoder.feed(at, bytes, reply);
+            }
             None
         });
         self.request.progress.store(&state.meter);

@@ -3,6 +3,8 @@
 //! Only what RFC 9112 7.1 allows: hexadecimal size, optional extensions, CRLF everywhere. A bare LF, an empty size or a size over
 //! 16 digits is malformed: two hops that read it differently would disagree on where a body ends.
 
+use std::ops::Range;
+
 /// Longest extension part of one size line, and longest trailer section, bytes.
 const MAX_LINE: u32 = 16 * 1024;
 
@@ -41,14 +43,14 @@ pub(super) struct Malformed {
 }
 
 impl Chunked {
-    /// Takes the next bytes and hands each stretch of payload to `payload`. Gives the number of bytes taken once the coding's end
-    /// was among them, none while it goes on.
-    pub(super) fn feed(&mut self, bytes: &[u8], mut payload: impl FnMut(&[u8])) -> Result<Option<usize>, Malformed> {
+    /// Takes the next bytes and tells `payload` where each stretch of payload lies, none of them empty. Gives the number of bytes
+    /// taken once the coding's end was among them, none while it goes on.
+    pub(super) fn feed(&mut self, bytes: &[u8], mut payload: impl FnMut(Range<usize>)) -> Result<Option<usize>, Malformed> {
         let mut at = 0;
         while at < bytes.len() {
             if self.state == State::Data {
                 let take = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len() - at);
-                payload(&bytes[at..at + take]);
+                payload(at..at + take);
                 at += take;
                 self.left -= take as u64;
                 if self.left == 0 {
@@ -148,7 +150,7 @@ mod tests {
 
     fn whole(bytes: &[u8]) -> (Result<Option<usize>, Malformed>, Vec<u8>) {
         let mut out = Vec::new();
-        let end = Chunked::default().feed(bytes, |p| out.extend_from_slice(p));
+        let end = Chunked::default().feed(bytes, |p| out.extend_from_slice(&bytes[p]));
         (end, out)
     }
 
@@ -158,9 +160,11 @@ mod tests {
     fn payload_is_the_same_at_every_split() {
         for cut in 0..=BODY.len() {
             let (mut chunked, mut out) = (Chunked::default(), Vec::new());
-            let first = chunked.feed(&BODY[..cut], |p| out.extend_from_slice(p)).unwrap();
+            let first = chunked.feed(&BODY[..cut], |p| out.extend_from_slice(&BODY[p])).unwrap();
             let second = if cut < BODY.len() {
-                chunked.feed(&BODY[cut..], |p| out.extend_from_slice(p)).unwrap()
+                chunked
+                    .feed(&BODY[cut..], |p| out.extend_from_slice(&BODY[cut..][p]))
+                    .unwrap()
             } else {
                 first
             };

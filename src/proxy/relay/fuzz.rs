@@ -130,7 +130,7 @@ pub(crate) fn chunked(data: &[u8]) {
     let Some((cut, bytes)) = data.split_first() else { return };
     let (mut coding, mut payload, mut at, mut end) = (Chunked::default(), Vec::new(), 0, Ok(None));
     for piece in pieces(bytes, *cut) {
-        end = match coding.feed(piece, |p| payload.extend_from_slice(p)) {
+        end = match coding.feed(piece, |p| payload.extend_from_slice(&piece[p])) {
             Ok(taken) => Ok(taken.map(|n| at + n)),
             Err(bad) => Err(at + bad.at),
         };

@@ -2,16 +2,18 @@
 //!
 //! Whatever one read brought leaves in one write, chunk framing included, and is shown to the tap after that write (before it only
 //! for the last bytes, so that the record exists when the client sees the end). One buffer per thread is read into; bytes stay with
-//! a stream only while its peer is slow, at most one read's worth each way ([`UPLOAD_SIZE`](super::pending::UPLOAD_SIZE), [`READ_SIZE`]), and then nothing more is
-//! read: backpressure.
+//! a stream only while its peer is slow, at most one read's worth each way (a [`Portion`] up, [`READ_SIZE`] down), and then nothing
+//! more is read: backpressure.
 
+use std::cell::RefCell;
+use std::ops::Range;
 use std::task::{Context, Poll};
 
 use super::head::{self, BadHead, Framing};
 use super::limits::{Deadlines, Timer};
 use super::pending::{Pending, READ_SIZE, poll_read_with};
 use super::terms::{End, Failure, Overhead, Terms};
-use super::upload::UPLOAD_SHARE;
+use super::upload::{Portion, UPLOAD_SHARE};
 use crate::clock;
 use crate::measure::{Ending, Stamp};
 use crate::observe::{Exchange, RequestTap};
@@ -24,6 +26,12 @@ const TURNS: usize = 16;
 
 /// Most bytes of a next request kept while a reply is under way. Past it the client is no longer read; see [`Presence`].
 const PIPELINE_CAP: usize = 64 * 1024;
+
+thread_local! {
+    /// Where the payload of one read of chunked coding lies: found before the bytes are passed on, shown to the tap behind that.
+    /// One a thread; a read has at most one stretch for every six of its bytes.
+    static STRETCHES: RefCell<Vec<Range<usize>>> = const { RefCell::new(Vec::new()) };
+}
 
 /// The exchange under way.
 pub(super) struct Transfer<'a, C> {
@@ -47,6 +55,8 @@ pub(super) struct Transfer<'a, C> {
     pub(super) sent: bool,
     /// The upstream takes no more of the request: what it says is still read.
     pub(super) upload_broken: bool,
+    /// How much of the upload is read next.
+    pub(super) portion: Portion,
     client_fin: bool,
     presence: Presence,
     /// Set once the reply is over; what is pending still goes out.
@@ -93,6 +103,7 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
             down: Pending::default(),
             sent: false,
             upload_broken: false,
+            portion: Portion::default(),
             client_fin: false,
             presence: Presence::default(),
             over: None,
@@ -268,26 +279,38 @@ impl<'a, C: ClientStream> Transfer<'a, C> {
                 self.observed.chunk(at, bytes);
                 written.err().map(|_| End::ClientGone)
             }
-            Framing::Chunked(chunked) => {
-                let mut ahead = *chunked;
-                match ahead.feed(bytes, |_| {}) {
-                    Ok(None) => {
-                        let written = self.down.write(cx, self.client, bytes);
-                        // The same bytes were sound a moment ago.
-                        let _ = chunked.feed(bytes, |payload| self.observed.chunk(at, payload));
-                        written.err().map(|_| End::ClientGone)
-                    }
-                    Ok(Some(end)) => {
-                        let _ = chunked.feed(bytes, |payload| self.observed.chunk(at, payload));
-                        self.complete(cx, at, &bytes[..end], end == bytes.len())
-                    }
-                    Err(bad) => {
-                        let _ = chunked.feed(&bytes[..bad.at], |payload| self.observed.chunk(at, payload));
-                        self.abort(cx, at, Ending::UpstreamReset, &bytes[..bad.at])
-                    }
+            Framing::Chunked(_) => self.chunked(cx, at, bytes),
+        }
+    }
+
+    fn chunked(&mut self, cx: &mut Context<'_>, at: Stamp, bytes: &[u8]) -> Option<End> {
+        STRETCHES.with_borrow_mut(|stretches| {
+            let Reply::Body {
+                framing: Framing::Chunked(chunked),
+                ..
+            } = &mut self.state
+            else {
+                return None;
+            };
+            stretches.clear();
+            let fed = chunked.feed(bytes, |stretch| stretches.push(stretch));
+            let payload = stretches.iter().map(|stretch| &bytes[stretch.clone()]);
+            match fed {
+                Ok(None) => {
+                    let written = self.down.write(cx, self.client, bytes);
+                    self.observed.chunks(at, payload);
+                    written.err().map(|_| End::ClientGone)
+                }
+                Ok(Some(end)) => {
+                    self.observed.chunks(at, payload);
+                    self.complete(cx, at, &bytes[..end], end == bytes.len())
+                }
+                Err(bad) => {
+                    self.observed.chunks(at, payload);
+                    self.abort(cx, at, Ending::UpstreamReset, &bytes[..bad.at])
                 }
             }
-        }
+        })
     }
 
     /// The reply is whole with these last bytes; `clean` when nothing follows them.
