@@ -138,12 +138,9 @@ impl Proxy {
         }
     }
 
-    /// CPU time that its threads have had: nanoseconds on a core, by the scheduler's own account.
-    pub fn cpu_ns(&self) -> u64 {
-        let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the proxy lives");
-        let of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
-        let first = |stat: String| stat.split(' ').next()?.parse::<u64>().ok();
-        threads.flatten().filter_map(of).filter_map(first).sum()
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// What it holds once it has no more than `descriptors`, or after a while.
@@ -187,6 +184,14 @@ impl Proxy {
         }
         (None, "it did not stop within 10 s".to_owned())
     }
+}
+
+/// CPU time that the threads of a process have had: nanoseconds on a core, by the scheduler's own account.
+pub fn cpu_ns(pid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
+    let of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
+    let first = |stat: String| stat.split(' ').next()?.parse::<u64>().ok();
+    threads.flatten().filter_map(of).filter_map(first).sum()
 }
 
 impl Drop for Proxy {

@@ -1,9 +1,10 @@
-//! What the proxy costs under load: `cargo run --release --example cost -- [scrape] [curves] [overhead] [--proxy PATH]
-//! [--rounds 3] [--seconds 4] [--lines 10000]`; without a word, all three.
+//! What the proxy costs under load: `cargo run --release --example cost -- [scrape] [curves] [overhead] [race]
+//! [--proxy PATH] [--rounds 3] [--seconds 4] [--lines 10000]`; without a word, all four.
 //!
 //! - *scrape*: delay of chunks with and without a scrape of `--lines` samples every 100 ms, and CPU time a scrape.
 //! - *curves*: CPU time a chunk against streams, rate, size, routes and models.
 //! - *overhead*: `goodput_overhead_seconds` beside what clients see as added by the proxy.
+//! - *race*: the same streams and calls through nginx and HAProxy, where they are installed.
 //!
 //! Everything is measured in turn, `--rounds` times, and the median is shown: a machine that is busy for a while is so for all. The
 //! proxy is the program at PATH, or this one once more. A delay is from an event's writing by the server to its reading by the
@@ -14,6 +15,7 @@
 mod peers;
 #[path = "../../chaos/process.rs"]
 mod process;
+mod race;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -22,7 +24,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use peers::{Epoch, Pace, Seen};
-use process::{Program, Proxy};
+use process::{Program, Proxy, cpu_ns};
 use tokio::task::JoinSet;
 use tokio::time::{interval, sleep};
 
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
         lines: number("--lines", 10_000) as usize,
     };
     let program = Program::chosen(&arguments);
-    let parts = ["scrape", "curves", "overhead"];
+    let parts = ["scrape", "curves", "overhead", "race"];
     let all = !arguments.iter().any(|a| parts.contains(&a.as_str()));
     let wanted = |part: &str| all || arguments.iter().any(|a| a == part);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -79,6 +81,9 @@ fn main() -> ExitCode {
         }
         if wanted("overhead") {
             overhead(&program, plan, epoch).await;
+        }
+        if wanted("race") {
+            race::race(&program, plan, epoch).await;
         }
     });
     ExitCode::SUCCESS
@@ -131,13 +136,13 @@ fn mean_us(values: &[u64]) -> f64 {
     values.iter().sum::<u64>() as f64 / values.len() as f64 / 1e3
 }
 
-/// One window's delays at the clients, events, and CPU nanoseconds of the proxy.
-async fn window(proxy: &Proxy, seen: &Seen, length: Duration) -> (Vec<u64>, u64, u64) {
-    let (events, cpu) = (seen.events.load(Relaxed), proxy.cpu_ns());
+/// One window's delays at the clients, events, and CPU nanoseconds of the process `pid`.
+async fn window(pid: u32, seen: &Seen, length: Duration) -> (Vec<u64>, u64, u64) {
+    let (events, cpu) = (seen.events.load(Relaxed), cpu_ns(pid));
     seen.keeping.store(true, Relaxed);
     sleep(length).await;
     seen.keeping.store(false, Relaxed);
-    let (events, cpu) = (seen.events.load(Relaxed) - events, proxy.cpu_ns() - cpu);
+    let (events, cpu) = (seen.events.load(Relaxed) - events, cpu_ns(pid) - cpu);
     (seen.take(), events, cpu)
 }
 
@@ -179,7 +184,7 @@ async fn scrape(program: &Program, plan: Plan, epoch: Epoch) {
                     proxy.metrics().await;
                 }
             };
-            let ((delays, events, cpu), ()) = tokio::join!(window(&proxy, &seen, plan.window), scraper);
+            let ((delays, events, cpu), ()) = tokio::join!(window(proxy.pid(), &seen, plan.window), scraper);
             let [p50, p99, max] = [0.5, 0.99, 1.0].map(|q| quantile_us(&delays, q));
             used[usize::from(scraping)] = cpu as f64 / events as f64;
             rows[usize::from(scraping)].push([p50, p99, max, cpu as f64 / events as f64 / 1e3]);
@@ -234,7 +239,7 @@ async fn curves(program: &Program, plan: Plan, epoch: Epoch) {
             let (mut proxy, _) = proxy(program, epoch, load.routes, load.models).await;
             let (streams, seen) = open(proxy.traffic, *load, epoch).await;
             sleep(Duration::from_millis(500)).await;
-            let (delays, events, cpu) = window(&proxy, &seen, plan.window).await;
+            let (delays, events, cpu) = window(proxy.pid(), &seen, plan.window).await;
             rows.push([
                 events as f64 / plan.window.as_secs_f64(),
                 cpu as f64 / events as f64 / 1e3,
@@ -269,7 +274,7 @@ async fn overhead(program: &Program, plan: Plan, epoch: Epoch) {
         let before = proxy.metrics().await;
         for (at, to) in [server, proxy.traffic].into_iter().enumerate() {
             let (streams, seen) = open(to, load, epoch).await;
-            delays[at] = window(&proxy, &seen, plan.window).await.0;
+            delays[at] = window(proxy.pid(), &seen, plan.window).await.0;
             drop(streams);
             peers::calls(to, 500, "organisation/model-0", epoch, &seen)
                 .await
