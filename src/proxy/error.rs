@@ -1,7 +1,7 @@
 //! Replies of the proxy's own making: status, `x-goodput-error: <reason>` and a JSON body in the OpenAI error shape, each saying
 //! what is wrong, where, and how to mend it. No other reply ever carries that header.
 //!
-//! hyper replies by itself to heads it cannot parse (400, 414, 431); [`instead_of`] has ours in their place. What an HTTP/2 library
+//! hyper replies by itself to heads it cannot parse (400, 414, 431); `instead_of` has ours in their place. What an HTTP/2 library
 //! answers below that (a stream or connection error, a head of more than twice the limit) is the protocol's own.
 
 use std::borrow::Cow;
