@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::connection::{serve_connection, serve_tls_connection};
+use super::connection::{Connection, serve_tls_connection};
 use super::{Proxy, tcp};
 use crate::clock;
 use crate::lifecycle::Phase;
@@ -55,10 +55,7 @@ pub async fn accept(listener: TcpListener, proxy: Arc<Proxy>, settings: Option<A
                             serve_tls_connection(stream, settings, proxy).await;
                             drop(slot);
                         }),
-                        None => tokio::spawn(async move {
-                            serve_connection(stream, proxy).await;
-                            drop(slot);
-                        }),
+                        None => tokio::spawn(Connection::new(stream, proxy, Some(slot))),
                     };
                 }
                 Err(error) => {

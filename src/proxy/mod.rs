@@ -12,6 +12,7 @@ mod client;
 mod connection;
 pub mod counters;
 pub mod error;
+mod full;
 pub(crate) mod fuzz;
 mod head_watch;
 mod headers;
@@ -32,8 +33,8 @@ pub mod upstream;
 
 use std::sync::Arc;
 
-use self::connection::Servers;
 use self::counters::Counters;
+use self::full::Servers;
 use self::relay::Relay;
 use self::upstream::Upstream;
 use crate::config::{Config, Limits};
@@ -50,7 +51,7 @@ pub struct Proxy {
     upstream: Upstream,
     servers: Servers,
     /// The short way, where the configuration allows it.
-    relay: Option<Relay>,
+    relay: Option<Arc<Relay>>,
     inject_usage: bool,
     half_close: bool,
     limits: Limits,
@@ -70,7 +71,7 @@ impl Proxy {
         counters: Arc<Counters>,
     ) -> Arc<Self> {
         let servers = Servers::new(config);
-        let relay = Relay::new(config, &observer, &upstream, &under_way.requests, &counters);
+        let relay = Relay::new(config, &observer, &upstream, &under_way.requests, &counters, &phase);
         Arc::new(Self {
             observer,
             upstream,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::upstream::BoxIo;
+use super::upstream::Socket;
 use crate::clock;
 use crate::measure::Stamp;
 
@@ -21,7 +21,7 @@ pub(super) trait Kept: Send + 'static {
     fn is_idle(&mut self, cx: &mut Context<'_>) -> bool;
 }
 
-impl Kept for BoxIo {
+impl Kept for Socket {
     fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
         let mut byte = [0u8; 1];
         Pin::new(self).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_pending()

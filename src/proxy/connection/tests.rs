@@ -2,7 +2,10 @@
 
 use std::mem::size_of_val;
 
+use bytes::Bytes;
+
 use super::*;
+use crate::config::Config;
 use crate::lifecycle::{Lifecycle, UnderWay};
 use crate::observe::Observer;
 use crate::proxy::upstream::Upstream;
@@ -21,19 +24,15 @@ async fn a_connection_holds_the_memory_of_its_own_way_only() {
         Arc::default(),
     );
     let io = || tokio::io::duplex(1).0;
-    let relay = proxy.relay.as_ref().unwrap();
+    let relay = proxy.relay.clone().unwrap();
     let sizes = [
         (
-            "serve_connection",
-            size_of_val(&serve_connection(io(), Arc::clone(&proxy))),
-            256,
+            "connection",
+            size_of_val(&Connection::new(io(), Arc::clone(&proxy), None)),
+            640,
         ),
-        (
-            "relay",
-            size_of_val(&relay.serve(io(), Vec::new(), proxy.phase.clone())),
-            1600,
-        ),
-        ("http1", size_of_val(&http1(io(), Bytes::new(), &proxy)), 1280),
+        ("idle over the relay", size_of_val(&relay.next(io(), Vec::new())), 1600),
+        ("http1", size_of_val(&full::http1(io(), Bytes::new(), proxy)), 1280),
     ];
     for (name, size, most) in sizes {
         println!("{name}: {size}");

@@ -229,7 +229,7 @@ pub(super) struct ResponseHead {
 
 /// Why a response head cannot be passed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BadHead {
+pub(in crate::proxy) enum BadHead {
     /// Not HTTP/1.x, or its framing cannot be told.
     Malformed,
     /// More bytes or fields than allowed.

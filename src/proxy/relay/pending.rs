@@ -88,6 +88,31 @@ impl Pending {
     }
 }
 
+/// Runs `read` with the thread's buffer, or with its first `limit` bytes. Not to be called within itself.
+pub(super) fn with_buffer<T>(limit: usize, read: impl FnOnce(&mut [u8]) -> T) -> T {
+    READ.with_borrow_mut(|buffer| {
+        let limit = limit.min(buffer.len());
+        read(&mut buffer[..limit])
+    })
+}
+
+/// Reads once into `buffer`; `Ready(Ok(None))` at the end of the stream.
+pub(super) fn poll_read<'b, R: AsyncRead + Unpin + ?Sized>(
+    io: &mut R,
+    cx: &mut Context<'_>,
+    buffer: &'b mut [u8],
+) -> Poll<std::io::Result<Option<&'b [u8]>>> {
+    let mut read = ReadBuf::new(buffer);
+    match Pin::new(io).poll_read(cx, &mut read) {
+        Poll::Pending => Poll::Pending,
+        Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+        Poll::Ready(Ok(())) => {
+            let len = read.filled().len();
+            Poll::Ready(Ok((len > 0).then(|| &buffer[..len])))
+        }
+    }
+}
+
 /// Reads once into the thread's buffer and hands the bytes on; `Ready(Ok(None))` at the end of the stream.
 pub(in crate::proxy) fn poll_read_with<R: AsyncRead + Unpin + ?Sized, T>(
     io: &mut R,
@@ -95,14 +120,7 @@ pub(in crate::proxy) fn poll_read_with<R: AsyncRead + Unpin + ?Sized, T>(
     limit: usize,
     then: impl FnOnce(&mut Context<'_>, &[u8]) -> T,
 ) -> Poll<std::io::Result<Option<T>>> {
-    READ.with_borrow_mut(|buffer| {
-        let limit = limit.min(buffer.len());
-        let mut read = ReadBuf::new(&mut buffer[..limit]);
-        match Pin::new(io).poll_read(cx, &mut read) {
-            Poll::Pending => Poll::Pending,
-            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-            Poll::Ready(Ok(())) if read.filled().is_empty() => Poll::Ready(Ok(None)),
-            Poll::Ready(Ok(())) => Poll::Ready(Ok(Some(then(cx, read.filled())))),
-        }
+    with_buffer(limit, |buffer| {
+        poll_read(io, cx, buffer).map_ok(|read| read.map(|bytes| then(cx, bytes)))
     })
 }

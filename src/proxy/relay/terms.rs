@@ -1,14 +1,12 @@
 //! What an exchange over the relay is told, and what becomes of it.
 
 use super::head::{BadHead, Limits};
-use crate::clock;
-use crate::measure::{Ending, Stamp};
-use crate::proxy::counters::Counters;
+use crate::measure::Ending;
 use crate::proxy::upstream::Limit;
 
 /// How an exchange over the relay ended.
 #[derive(Debug)]
-pub(super) enum End {
+pub(in crate::proxy) enum End {
     /// The reply is through. `reusable`: the upstream connection may serve again.
     Complete { reusable: bool },
     /// The client is gone.
@@ -21,7 +19,7 @@ pub(super) enum End {
 
 /// Why there is no reply to pass on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(in crate::proxy) enum Failure {
     /// The connection ended before a head.
     Closed,
     /// What came is no response head.
@@ -41,26 +39,4 @@ pub(super) struct Terms {
     pub(super) half_close: bool,
     /// How large the response head may be.
     pub(super) head: Limits,
-}
-
-/// What the proxy itself adds.
-#[derive(Debug)]
-pub(super) struct Overhead<'a> {
-    counters: &'a Counters,
-    /// What the request cost before it went out, ns.
-    spent: u64,
-}
-
-impl<'a> Overhead<'a> {
-    pub(super) fn new(counters: &'a Counters, spent: u64) -> Self {
-        Self { counters, spent }
-    }
-
-    pub(super) fn head(&self, at: Stamp) {
-        self.counters.overhead_request.record(self.spent + clock::now().since(at));
-    }
-
-    pub(super) fn chunk(&self, at: Stamp) {
-        self.counters.overhead_chunk.record(clock::now().since(at));
-    }
 }

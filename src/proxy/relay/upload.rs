@@ -35,13 +35,13 @@ impl Portion {
     }
 }
 
-impl<C: AsyncRead + AsyncWrite + Unpin> Transfer<'_, C> {
+impl<C: AsyncRead + AsyncWrite + Unpin> Transfer<C> {
     /// Sends what there is of the request.
     pub(super) fn poll_upload(&mut self, cx: &mut Context<'_>) -> (bool, Option<End>) {
         if self.sent || self.upload_broken || self.over.is_some() {
             return (false, None);
         }
-        match self.up.poll_flush(cx, &mut **self.upstream) {
+        match self.up.poll_flush(cx, &mut self.upstream) {
             Poll::Pending => return (false, None),
             Poll::Ready(Err(_)) => {
                 // An early reply (413) may be waiting to be read: it decides.
@@ -55,9 +55,9 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Transfer<'_, C> {
             return (true, None);
         }
         let limit = usize::try_from(self.body_left).unwrap_or(UPLOAD_SIZE).min(self.portion.0);
-        let (up, upstream, tap) = (&mut self.up, &mut *self.upstream, &self.request_tap);
-        let read = poll_read_with(self.client, cx, limit, |cx, bytes| {
-            let written = up.write(cx, &mut **upstream, bytes);
+        let (up, upstream, tap) = (&mut self.up, &mut self.upstream, &self.request_tap);
+        let read = poll_read_with(&mut self.client, cx, limit, |cx, bytes| {
+            let written = up.write(cx, upstream, bytes);
             tap.chunk(bytes);
             (bytes.len(), written.is_ok())
         });

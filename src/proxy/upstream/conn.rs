@@ -15,7 +15,7 @@ use super::Sent;
 use super::error::SendError;
 use super::limits::{Limits, Progress};
 use super::marks::Marks;
-use super::socket::{BoxIo, StampedIo};
+use super::socket::{Socket, StampedIo};
 use super::upload::Upload;
 use crate::config;
 use crate::proxy::pool::Kept;
@@ -50,7 +50,7 @@ impl Kept for Conn {
 }
 
 impl Conn {
-    pub(super) async fn open(io: BoxIo, config: &config::Upstream) -> Result<Self, SendError> {
+    pub(super) async fn open(io: Socket, config: &config::Upstream) -> Result<Self, SendError> {
         let marks = Arc::new(Marks::new());
         let mut builder = http1::Builder::new();
         builder

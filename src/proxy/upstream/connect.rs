@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, UnixStream, lookup_host};
 use tokio::task::JoinSet;
 
-use super::socket::BoxIo;
+use super::socket::{BoxIo, Socket};
 use crate::config::Target;
 use crate::proxy::tcp;
 
@@ -22,7 +22,7 @@ const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;
 
-type Connecting = Pin<Box<dyn Future<Output = io::Result<BoxIo>> + Send>>;
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 
 /// Makes connections. Cheap to clone.
 #[derive(Clone)]
@@ -35,7 +35,10 @@ impl Connector {
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = io::Result<BoxIo>> + Send + 'static,
     {
-        Self(Arc::new(move || Box::pin(connect())))
+        Self(Arc::new(move || {
+            let connecting = connect();
+            Box::pin(async move { connecting.await.map(Socket::Other) })
+        }))
     }
 
     /// The connector for a configured target.
@@ -44,7 +47,7 @@ impl Connector {
             Target::Tcp { host, port } => {
                 let host: Arc<str> = host.trim_start_matches('[').trim_end_matches(']').into();
                 let port = *port;
-                Self::new(move || tcp(Arc::clone(&host), port))
+                Self(Arc::new(move || Box::pin(tcp(Arc::clone(&host), port))))
             }
             Target::Unix(path) => {
                 let path: Arc<PathBuf> = Arc::new(path.clone());
@@ -56,7 +59,7 @@ impl Connector {
         }
     }
 
-    pub(crate) async fn connect(&self) -> io::Result<BoxIo> {
+    pub(crate) async fn connect(&self) -> io::Result<Socket> {
         (self.0)().await
     }
 }
@@ -67,11 +70,11 @@ impl fmt::Debug for Connector {
     }
 }
 
-async fn tcp(host: Arc<str>, port: u16) -> io::Result<BoxIo> {
+async fn tcp(host: Arc<str>, port: u16) -> io::Result<Socket> {
     let addresses: Vec<SocketAddr> = lookup_host((&*host, port)).await?.take(MAX_ADDRESSES).collect();
     let stream = any_of(addresses).await?;
     tcp::set_up(&stream);
-    Ok(Box::new(stream))
+    Ok(Socket::Tcp(stream))
 }
 
 /// The first of `addresses` that answers. Each starts when the one before has failed or been silent for [`ATTEMPT_DELAY`].

@@ -21,7 +21,7 @@ use super::conn::Failure;
 use super::error::SendError;
 use super::limits::{Limits, Progress};
 use super::marks::Marks;
-use super::socket::{BoxIo, StampedIo};
+use super::socket::{Socket, StampedIo};
 use super::upload::Upload;
 use super::{Sent, error};
 use crate::clock;
@@ -81,7 +81,7 @@ impl H2 {
     /// A stream, and whether its connection was there before. The connection is waited for as long as for one of its own.
     pub(super) async fn get<F>(&self, config: &config::Upstream, connect: F) -> Result<(Stream, bool), SendError>
     where
-        F: Future<Output = Result<BoxIo, SendError>>,
+        F: Future<Output = Result<Socket, SendError>>,
     {
         if let Some(stream) = self.take(config) {
             return Ok((stream, true));
@@ -145,7 +145,7 @@ impl Drop for Stream {
 }
 
 impl Live {
-    async fn open(io: BoxIo, config: &config::Upstream) -> Result<Self, SendError> {
+    async fn open(io: Socket, config: &config::Upstream) -> Result<Self, SendError> {
         let socket = Arc::new(Marks::new());
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder

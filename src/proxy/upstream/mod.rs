@@ -51,7 +51,7 @@ pub use self::body::Body;
 pub use self::connect::Connector;
 pub use self::error::{BodyError, BoxError, Limit, SendError};
 pub(in crate::proxy) use self::socket::switched;
-pub use self::socket::{BoxIo, Io};
+pub use self::socket::{BoxIo, Io, Socket};
 pub use self::upload::EXPECT_PATIENCE;
 
 /// What the caller wants to hear while a request is under way. All calls come from the task that polls `send` or the body,
@@ -126,7 +126,7 @@ impl Upstream {
     }
 
     /// A fresh connection, for those who speak over it themselves; `left`: what is left of the whole exchange's limit.
-    pub(in crate::proxy) async fn connect(&self, left: Option<Duration>) -> Result<BoxIo, SendError> {
+    pub(in crate::proxy) async fn connect(&self, left: Option<Duration>) -> Result<Socket, SendError> {
         self.0.connect(left).await
     }
 
@@ -248,7 +248,7 @@ impl Inner {
     }
 
     /// A fresh connection within the connect timeout and what is left of the whole exchange.
-    async fn connect(&self, left: Option<Duration>) -> Result<BoxIo, SendError> {
+    async fn connect(&self, left: Option<Duration>) -> Result<Socket, SendError> {
         let patience = self.config.connect_timeout;
         let left = left.unwrap_or(patience);
         match tokio::time::timeout(patience.min(left), self.connector.connect()).await {

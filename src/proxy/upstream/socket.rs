@@ -10,6 +10,7 @@ use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
 
 use super::marks::Marks;
 use crate::clock;
@@ -22,14 +23,66 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 /// [`Io`] of any kind.
 pub type BoxIo = Box<dyn Io>;
 
+/// A connection to the upstream. The common one lies where its owner lies: behind a box it would be a place more in memory to
+/// visit for every chunk.
+pub enum Socket {
+    /// TCP.
+    Tcp(TcpStream),
+    /// Anything else.
+    Other(BoxIo),
+}
+
+/// Calls the method on whichever it is.
+macro_rules! either {
+    ($self:ident . $method:ident ( $($argument:expr),* )) => {
+        match $self.get_mut() {
+            Socket::Tcp(io) => Pin::new(io).$method($($argument),*),
+            Socket::Other(io) => Pin::new(io).$method($($argument),*),
+        }
+    };
+}
+
+impl AsyncRead for Socket {
+    #[inline]
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        either!(self.poll_read(cx, buf))
+    }
+}
+
+impl AsyncWrite for Socket {
+    #[inline]
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        either!(self.poll_write(cx, buf))
+    }
+
+    fn poll_write_vectored(self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        either!(self.poll_write_vectored(cx, bufs))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Tcp(io) => io.is_write_vectored(),
+            Self::Other(io) => io.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.poll_flush(cx))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        either!(self.poll_shutdown(cx))
+    }
+}
+
 pub(super) struct StampedIo {
-    io: BoxIo,
+    io: Socket,
     marks: Arc<Marks>,
     broken: bool,
 }
 
 impl StampedIo {
-    pub(super) fn new(io: BoxIo, marks: Arc<Marks>) -> Self {
+    pub(super) fn new(io: Socket, marks: Arc<Marks>) -> Self {
         Self {
             io,
             marks,
@@ -52,10 +105,10 @@ impl StampedIo {
 
 /// The bare socket of a connection that has switched protocols, and what was read of it already. A tunnel awaits no reply, so its
 /// failed writes must not be kept back: they would never end.
-pub(in crate::proxy) fn switched(upgraded: Upgraded) -> (Bytes, BoxIo) {
+pub(in crate::proxy) fn switched(upgraded: Upgraded) -> (Bytes, Socket) {
     match upgraded.downcast::<TokioIo<StampedIo>>() {
         Ok(parts) => (parts.read_buf, parts.io.into_inner().io),
-        Err(other) => (Bytes::new(), Box::new(TokioIo::new(other))),
+        Err(other) => (Bytes::new(), Socket::Other(Box::new(TokioIo::new(other)))),
     }
 }
 
