@@ -77,6 +77,21 @@ pub struct EventFacts {
 }
 
 impl EventFacts {
+    /// Back to the default, at the cost of what was said only: an event says little, and there is room for much.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.fragments[..usize::from(self.len)].fill(None);
+        self.finished[..usize::from(self.finished_len)].fill(0);
+        self.len = 0;
+        self.finished_len = 0;
+        self.dropped = 0;
+        self.choices = 0;
+        self.choice = 0;
+        self.usage = None;
+        self.terminal = false;
+        self.error = false;
+    }
+
     /// Adds a non-empty fragment. A second one of the same choice in one event is the same token-bearing event: the first
     /// channel stays, except that a visible one replaces reasoning.
     pub fn fragment(&mut self, choice: u32, channel: Channel) {
@@ -132,5 +147,25 @@ impl EventFacts {
     /// Choices that gave a finish reason in this event.
     pub fn finished(&self) -> &[u32] {
         &self.finished[..usize::from(self.finished_len)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cleared_facts_are_the_default_whatever_was_said() {
+        let mut facts = EventFacts::default();
+        for choice in 0..=MAX_FRAGMENTS as u32 {
+            facts.fragment(choice, Channel::Tool);
+            facts.finish(choice);
+            facts.name_choice(choice);
+        }
+        facts.usage = Some(Usage::default());
+        (facts.terminal, facts.error) = (true, true);
+        assert_eq!((facts.dropped, facts.finished().len()), (1, MAX_FRAGMENTS));
+        facts.clear();
+        assert_eq!(facts, EventFacts::default());
     }
 }

@@ -137,7 +137,7 @@ impl<I: ClientStream> Connection<I> {
     fn leave(&mut self, end: Option<End>) {
         if let (Stage::Exchange(transfer), Some(end), Some(relay)) =
             (std::mem::replace(&mut self.stage, Stage::Over), end, &self.proxy.relay)
-            && let Some(between) = relay.after(transfer, end)
+            && let Some(between) = relay.after(transfer, &end)
         {
             self.stage = Stage::Between(between);
         }

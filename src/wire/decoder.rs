@@ -19,10 +19,6 @@ pub struct Decoder {
 
 /// In place, not boxed: of each box that a chunk has to visit, the first look is a cache miss.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "the large ones are about equal, and the small one is dropped at once"
-)]
 enum Body {
     Sse(Sse, Events),
     Lines(Events),

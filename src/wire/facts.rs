@@ -79,6 +79,10 @@ struct Counts {
 }
 
 impl Counts {
+    fn clear(&mut self) {
+        self.given = 0;
+    }
+
     fn get(&self, count: Count) -> Option<u64> {
         (self.given & 1 << count as u8 != 0).then_some(self.values[count as usize])
     }
@@ -143,12 +147,12 @@ impl Reader {
 
     /// Forgets the event under way.
     pub(crate) fn reset(&mut self) {
-        self.facts = EventFacts::default();
+        self.facts.clear();
         self.choice = Choice::default();
         self.kind = None;
         self.delta = false;
-        self.usage = Counts::default();
-        self.timings = Counts::default();
+        self.usage.clear();
+        self.timings.clear();
     }
 
     /// What the event under way says, for another with the same frame; none when it is more than [`Said`] holds.

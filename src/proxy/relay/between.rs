@@ -109,7 +109,7 @@ impl Relay {
     }
 
     /// Goes on behind an exchange that came to `end`; none: the connection is done with.
-    pub(in crate::proxy) fn after<C: ClientStream>(self: &Arc<Self>, transfer: Transfer<C>, end: End) -> Option<Between<C>> {
+    pub(in crate::proxy) fn after<C: ClientStream>(self: &Arc<Self>, transfer: Transfer<C>, end: &End) -> Option<Between<C>> {
         let relay = Arc::clone(self);
         let Transfer {
             mut observed,
@@ -121,7 +121,7 @@ impl Relay {
             terms,
             ..
         } = transfer;
-        match end {
+        match *end {
             End::Complete { reusable } => {
                 if reusable {
                     self.pool.put(upstream);
