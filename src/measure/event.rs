@@ -56,10 +56,12 @@ impl Usage {
 }
 
 /// The facts of one event. A role-only delta, a comment, a ping, a progress object leave everything at its default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct EventFacts {
+    /// Behind `len` is what earlier events left.
     fragments: [Option<Fragment>; MAX_FRAGMENTS],
     len: u8,
+    /// Likewise.
     finished: [u32; MAX_FRAGMENTS],
     finished_len: u8,
     /// Fragments beyond [`MAX_FRAGMENTS`].
@@ -76,12 +78,28 @@ pub struct EventFacts {
     pub error: bool,
 }
 
+impl PartialEq for EventFacts {
+    fn eq(&self, other: &Self) -> bool {
+        let rest = |facts: &Self| {
+            (
+                facts.dropped,
+                facts.choices,
+                facts.choice,
+                facts.usage,
+                facts.terminal,
+                facts.error,
+            )
+        };
+        self.fragments().eq(other.fragments()) && self.finished() == other.finished() && rest(self) == rest(other)
+    }
+}
+
+impl Eq for EventFacts {}
+
 impl EventFacts {
     /// Back to the default, at the cost of what was said only: an event says little, and there is room for much.
     #[inline]
     pub fn clear(&mut self) {
-        self.fragments[..usize::from(self.len)].fill(None);
-        self.finished[..usize::from(self.finished_len)].fill(0);
         self.len = 0;
         self.finished_len = 0;
         self.dropped = 0;
