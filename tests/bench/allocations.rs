@@ -11,7 +11,7 @@ use goodput_proxy::wire::FORMATS;
 use tap::{head, observer, stream};
 
 /// Most allocations of a unary request from its head to its record, sockets aside.
-const PER_REQUEST: u64 = 6;
+const PER_REQUEST: u64 = 5;
 /// Most of those that a whole stream has on top, however long it is.
 const PER_STREAM: u64 = 4;
 

@@ -29,9 +29,9 @@ async fn a_connection_holds_the_memory_of_its_own_way_only() {
         (
             "connection",
             size_of_val(&Connection::new(io(), Arc::clone(&proxy), None)),
-            640,
+            512,
         ),
-        ("idle over the relay", size_of_val(&relay.next(io(), Vec::new())), 1600),
+        ("idle over the relay", size_of_val(&relay.next(io(), Vec::new())), 1024),
         ("http1", size_of_val(&full::http1(io(), Bytes::new(), proxy)), 1280),
     ];
     for (name, size, most) in sizes {
