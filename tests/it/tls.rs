@@ -337,4 +337,10 @@ fn an_expired_certificate_is_warned_about_and_served() {
         log.contains("the certificate has expired") && log.contains("tls.cert"),
         "{log}"
     );
+    let mut client = connect(&program.listen, trusting(&ca, None, &[]));
+    let refused = client.conn.complete_io(&mut client.sock).unwrap_err().to_string();
+    assert!(
+        refused.contains("certificate expired"),
+        "it is the client that refuses: {refused}"
+    );
 }

@@ -93,6 +93,7 @@ fn expected(members: &[(&'static str, Value)]) -> RequestFacts {
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     events: Vec<EventFacts>,
+    models: Vec<String>,
     degraded: usize,
 }
 
@@ -101,7 +102,9 @@ impl EventSink for Seen {
         self.events.push(*facts);
     }
 
-    fn model(&mut self, _name: &str) {}
+    fn model(&mut self, name: &str) {
+        self.models.push(name.to_owned());
+    }
 
     fn degraded(&mut self, _why: Degraded) {
         self.degraded += 1;
@@ -147,7 +150,7 @@ fn chunk() -> impl Strategy<Value = (Value, EventFacts)> {
         }
         let usage = usage.map(|(prompt, output)| json!({"prompt_tokens": prompt, "completion_tokens": output}));
         (
-            json!({"object": "chat.completion.chunk", "choices": list, "usage": usage}),
+            json!({"object": "chat.completion.chunk", "model": "a\"é", "choices": list, "usage": usage}),
             facts,
         )
     })
@@ -179,8 +182,10 @@ proptest! {
         for piece in pieces(stream.as_bytes(), &cuts) {
             decoder.feed(Stamp::from_nanos(1), piece, &mut seen);
         }
+        // A stream's model is told once.
+        let models = chunks.iter().take(1).map(|_| "a\"é".to_owned()).collect();
         let events = chunks.into_iter().map(|(_, facts)| facts).collect();
-        prop_assert_eq!(seen, Seen { events, degraded: 0 });
+        prop_assert_eq!(seen, Seen { events, models, degraded: 0 });
     }
 
     #[test]

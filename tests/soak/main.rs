@@ -133,7 +133,9 @@ async fn soak(relay: bool, size: Size, program: &Program) {
         "{whole} streams whole, {events} events; after them: {after}, most {:.1} MiB",
         most as f64 / 1024.0
     );
-    println!("outcomes: {:?}", metrics.by("goodput_requests_total", "outcome"));
+    let outcomes = metrics.by("goodput_requests_total", "outcome");
+    println!("outcomes: {outcomes:?}");
+    assert_eq!(outcomes, [("ok".to_owned(), size.streams as f64)]);
     assert_eq!(metrics.sum("goodput_in_flight", ""), 0.0);
     assert!(
         after.descriptors <= idle.descriptors,

@@ -96,13 +96,19 @@ fn an_http2_client_that_opens_and_resets_streams_without_end_is_sent_away() {
     both(|way| async move {
         let rig = Rig::new(way, vec![vec![Step::Hold]]);
         let mut client = rig.client();
-        // Preface and an empty SETTINGS; then HEADERS of `GET http://llm/`, and RST_STREAM with CANCEL.
-        let mut flood = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec();
-        for n in 0..10_000u32 {
-            let stream = (2 * n + 1).to_be_bytes();
-            flood.extend_from_slice(&[b"\0\0\x08\x01\x05", &stream[..], b"\x82\x86\x84\x41\x03llm"].concat());
-            flood.extend_from_slice(&[b"\0\0\x04\x03\0", &stream[..], b"\0\0\0\x08"].concat());
+        // HEADERS of `GET http://llm/`, and RST_STREAM with CANCEL.
+        let stream = |n: u32| (2 * n + 1).to_be_bytes();
+        let headers = |n| [b"\0\0\x08\x01\x05", &stream(n)[..], b"\x82\x86\x84\x41\x03llm"].concat();
+        let reset = |n| [b"\0\0\x04\x03\0", &stream(n)[..], b"\0\0\0\x08"].concat();
+        // Preface and an empty SETTINGS; a few that get through to the upstream; and then all at once.
+        client.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+        for n in 0..10 {
+            client.send(headers(n)).await;
+            rig.upstream.until(|u| u.connections() > n as usize).await;
+            client.send(reset(n)).await;
+            rig.finished(n as usize + 1).await;
         }
+        let flood: Vec<u8> = (10..10_000).flat_map(|n| [headers(n), reset(n)].concat()).collect();
         let _ = client.try_send(flood).await;
         let got = client.rest().await;
         // GOAWAY, whose last word is ENHANCE_YOUR_CALM.
@@ -119,7 +125,9 @@ fn an_http2_client_that_opens_and_resets_streams_without_end_is_sent_away() {
         rig.under_way.connections.empty().await;
         assert_eq!(rig.under_way.requests.count(), 0);
         assert!(rig.upstream.connections() < 200, "{} connections", rig.upstream.connections());
-        assert!(rig.records().iter().all(|r| r.outcome == "client_cancelled"));
+        let records = rig.records();
+        assert_eq!(records.len(), rig.upstream.connections());
+        assert!(records.iter().all(|r| r.outcome == "client_cancelled"));
     });
 }
 

@@ -108,8 +108,9 @@ fn odd_framing_fields_never_let_a_hidden_request_through() {
                 "{fields:?}: {:?}",
                 outcome.lines
             );
+            // A doubled host leaves the framing clear: there what follows is answered by itself.
             assert!(
-                outcome.statuses.iter().all(|s| matches!(s, 400 | 501)),
+                !outcome.statuses.is_empty() && outcome.statuses.iter().all(|s| matches!(s, 400 | 501)),
                 "{fields:?}: {:?}",
                 outcome.statuses
             );
