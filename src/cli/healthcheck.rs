@@ -129,8 +129,11 @@ mod tests {
             assert_eq!(probe(address, None), Err(why.to_owned()));
             asked.join().unwrap();
         }
-        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(probe(closed, None).unwrap_err().contains("refused"));
+        // Bound and never listening: it refuses, and nobody else can get it meanwhile.
+        let closed = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        closed.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        let address = closed.local_addr().unwrap().as_socket().unwrap();
+        assert!(probe(address, None).unwrap_err().contains("refused"));
     }
 
     #[test]

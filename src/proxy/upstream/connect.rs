@@ -17,7 +17,7 @@ use crate::config::Target;
 use crate::proxy::tcp;
 
 /// A silent address is given this long before the next one is tried beside it (RFC 8305, 5).
-const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
+pub(super) const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Most addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 16;

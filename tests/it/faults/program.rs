@@ -7,6 +7,8 @@ use std::thread;
 
 use goodput_proxy::clock;
 
+use super::super::rig::nobody;
+
 /// A running proxy on ports of the kernel's choice; killed when its test ends.
 pub(super) struct Program {
     child: Child,
@@ -195,8 +197,8 @@ fn a_second_signal_cuts_the_stream_under_way_at_once() {
 
 #[test]
 fn a_dead_upstream_changes_neither_liveness_nor_readiness() {
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let proxy = Program::start(nobody, 1024, "off");
+    let (_nobody, upstream) = nobody();
+    let proxy = Program::start(upstream, 1024, "off");
     assert!(get(proxy.traffic, "/v1/models").starts_with("HTTP/1.1 502 "));
     for probe in ["/livez", "/readyz"] {
         assert!(get(proxy.admin, probe).starts_with("HTTP/1.1 200"), "{probe}");
@@ -205,10 +207,7 @@ fn a_dead_upstream_changes_neither_liveness_nor_readiness() {
 
 #[test]
 fn with_readiness_upstream_a_dead_upstream_is_not_ready_and_still_live() {
-    // Bound, but not listening: connections are refused, and nobody else gets the port.
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-    let upstream = socket.local_addr().unwrap().as_socket().unwrap();
+    let (socket, upstream) = nobody();
     let proxy = Program::limited(upstream, "-n 1024", "off", &[("GOODPUT__READINESS", "upstream")]);
     // The admin port answers before the traffic port does.
     let got = loop {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
-use super::super::rig::{Rig, Step, Upstream, both, both_tcp, post, reply, send, wait};
+use super::super::rig::{Rig, Step, Upstream, both, both_tcp, nobody, post, reply, send, wait};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
@@ -191,8 +191,8 @@ fn localhost_is_reached_wherever_the_server_listens() {
 #[test]
 fn when_no_address_answers_the_client_is_told_which_were_tried() {
     both_tcp(|way| async move {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let rig = Rig::to(way, &format!("http://localhost:{}", free.port()));
+        let (_nobody, address) = nobody();
+        let rig = Rig::to(way, &format!("http://localhost:{}", address.port()));
         for _ in 0..2 {
             let got = rig.tcp_client().await.call(post("/x", "{}")).await;
             assert_eq!(

@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
 use super::super::rig::{
-    DONE, Rig, Step, Upstream, both, both_tcp, chunk, content, finish, last_chunk, post, reply, send, sse_head, wait,
+    DONE, Rig, Step, Upstream, both, both_tcp, chunk, content, finish, last_chunk, nobody, post, reply, send, sse_head, wait,
 };
 
 const MS: u64 = 1_000_000;
@@ -34,7 +34,6 @@ fn a_client_that_expects_100_gets_it_soon_whatever_the_upstream_does() {
                 .await;
             let got = client.head().await.unwrap();
             assert!(got.starts_with("HTTP/1.1 100 "), "{got:?}");
-            assert!(clock::now().since(begin) <= 1000 * MS);
             assert_eq!(clock::now().since(begin), after * MS);
             client.send(vec![b' '; 1 << 20]).await;
             assert_eq!(client.reply().await.text(), "ok");
@@ -133,8 +132,8 @@ fn an_early_reply_to_a_request_that_was_read_but_not_all_sent_on_costs_the_clien
 #[test]
 fn an_upload_to_nobody_is_answered_502() {
     both_tcp(|way| async move {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let rig = Rig::to(way, &format!("http://{free}"));
+        let (_nobody, address) = nobody();
+        let rig = Rig::to(way, &format!("http://{address}"));
         let (mut read, mut write) = rig.tcp_stream().await.into_split();
         let upload = tokio::spawn(async move {
             let _ = write.write_all(head("/v1/chat/completions", 10 << 20, "").as_bytes()).await;

@@ -16,6 +16,7 @@ pub mod upstream;
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -255,6 +256,16 @@ fn check(yaml: &str) -> Config {
         ..Sources::default()
     })
     .unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// An address of this host that refuses: bound, never listening, so nobody else can get it as long as the socket is kept.
+pub fn nobody() -> (socket2::Socket, SocketAddr) {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    socket
+        .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+        .expect("a free port");
+    let address = socket.local_addr().expect("bound").as_socket().expect("an address");
+    (socket, address)
 }
 
 /// Runs a test on both ways, each on a paused clock of its own.

@@ -1,6 +1,7 @@
 //! The admin port: TLS, the check from beside it, and its token.
 
 use super::*;
+use crate::rig::nobody;
 
 /// The program with TLS on its admin port, whose certificate is `own`.
 fn with_admin_tls(own: &Own) -> Program {
@@ -89,8 +90,9 @@ fn the_admin_port_asks_for_a_token_that_can_be_rotated() {
     let folder = TempDir::new().unwrap();
     let token = folder.path().join("token");
     fs::write(&token, "0123456789abcdef\n").unwrap();
+    let (_nobody, upstream) = nobody();
     let text = format!(
-        "admin_auth: {{ token_file: '{}' }}\ndrain: {{ delay: 'off' }}\n",
+        "upstream: {{ url: 'http://{upstream}' }}\nadmin_auth: {{ token_file: '{}' }}\ndrain: {{ delay: 'off' }}\n",
         token.display()
     );
     fs::write(folder.path().join("config.yaml"), text).unwrap();
