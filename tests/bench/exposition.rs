@@ -90,13 +90,13 @@ fn series(at: usize) -> SeriesSnapshot {
 
 fn main() {
     let snapshot = Snapshot {
-        series: (0..19).map(series).collect(),
+        series: (0..20).map(series).collect(),
         ..Snapshot::default()
     };
     let mut over = false;
     for format in [Format::Text, Format::OpenMetrics, Format::Protobuf] {
         let mut best = f64::MAX;
-        let mut lines = 0;
+        let mut bytes = 0;
         for _ in 0..RUNS {
             let copy = snapshot.clone();
             let start = clock::now();
@@ -109,9 +109,14 @@ fn main() {
             );
             let out = black_box(render(&model, format).expect("rendered"));
             best = best.min(clock::now().since(start) as f64 / 1e6);
-            lines = out.split(|b| *b == b'\n').filter(|line| !line.starts_with(b"#")).count();
+            bytes = out.len();
+            if format == Format::Text {
+                let lines = out.split(|b| *b == b'\n').filter(|l| !l.is_empty() && !l.starts_with(b"#"));
+                let lines = lines.count();
+                assert!((10_000..11_000).contains(&lines), "{lines} lines");
+            }
         }
-        println!("{format:?}: {best:.2} ms (best of {RUNS}), {lines} lines");
+        println!("{format:?}: {best:.2} ms (best of {RUNS}), {bytes} bytes");
         over |= best > BUDGET_MS;
     }
     assert!(!over, "a scrape takes more than {BUDGET_MS} ms");

@@ -215,6 +215,7 @@ fn main() {
     let words: Vec<String> = arguments.iter().filter(|a| !a.starts_with("--")).cloned().collect();
     let mut rows = rows();
     rows.retain(|row| words.is_empty() || words.iter().any(|word| row.name.contains(word.as_str())));
+    assert!(!rows.is_empty(), "no row has any of {words:?} in its name");
     if arguments.iter().any(|a| a == "--run") {
         return run(&rows);
     }

@@ -5,18 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One folder of `fixtures/wire` per format, in the order of `wire::FORMATS`.
-const FORMATS: [&str; 9] = [
-    "openai_chat",
-    "openai_completions",
-    "openai_responses",
-    "anthropic",
-    "ollama",
-    "tgi",
-    "sglang",
-    "llamacpp",
-    "triton",
-];
+use goodput_proxy::wire::FORMATS;
 
 const REQUESTS: [&str; 8] = [
     r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"hi"}]}"#,
@@ -130,8 +119,8 @@ impl Reply {
 /// Every recorded reply, without the boundaries of its reads.
 fn replies(repository: &Path) -> Vec<Reply> {
     let mut replies = Vec::new();
-    for (format, name) in (0..).zip(FORMATS) {
-        for path in files(&repository.join("tests/fixtures/wire").join(name), "stream") {
+    for (number, format) in (0..).zip(FORMATS) {
+        for path in files(&repository.join("tests/fixtures/wire").join(format.name), "stream") {
             let text = String::from_utf8(read(&path)).expect("UTF-8");
             let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
             let content_type = value("content-type: ");
@@ -141,7 +130,7 @@ fn replies(repository: &Path) -> Vec<Reply> {
                 2 - u8::from(content_type.contains("ndjson"))
             };
             replies.push(Reply {
-                format,
+                format: number,
                 kind,
                 body: body(&text),
             });

@@ -88,11 +88,6 @@ impl Client {
         self.io().write_all(bytes.as_ref()).await
     }
 
-    /// A JSON POST with a length.
-    pub async fn post(&mut self, path: &str, body: &str) {
-        self.send(post(path, body)).await;
-    }
-
     /// Ends the write side.
     pub async fn fin(&mut self) {
         let _ = self.io().shutdown().await;

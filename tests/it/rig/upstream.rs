@@ -22,15 +22,11 @@ impl Io for tokio::net::TcpStream {
     }
 }
 
-impl Io for tokio::net::UnixStream {}
-
 impl Io for tokio::io::DuplexStream {}
 
-/// One thing the server does.
+/// One thing the server does. It reads the request head by itself before, unless the script begins with `Hold`, `Close` or `Reset`.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// Reads the request head (done by itself before the first other step unless the script begins with `Hold` or `Close`).
-    Head,
     /// Reads the whole request body, by its length or chunked framing.
     Body,
     /// Reads `n` more raw bytes.
@@ -224,7 +220,6 @@ impl Upstream {
     ) -> bool {
         for step in script {
             match step {
-                Step::Head => {}
                 Step::Body => {
                     let Some(used) = read_body(io, buf, seen).await else {
                         return false;
