@@ -8,6 +8,7 @@
 
 #![allow(dead_code, unreachable_pub)] // shared by a test and two programs; not each uses all of it
 
+pub mod arguments;
 pub mod client;
 pub mod plan;
 pub mod process;

@@ -49,26 +49,6 @@ impl fmt::Display for Usage {
     }
 }
 
-impl Program {
-    /// What the words after `--proxy` name; else the present program, called with `proxy` as its first word.
-    pub fn chosen(arguments: &[String]) -> Self {
-        let given = arguments
-            .iter()
-            .position(|a| a == "--proxy")
-            .and_then(|at| arguments.get(at + 1));
-        match given {
-            Some(path) => Self {
-                path: path.into(),
-                arguments: Vec::new(),
-            },
-            None => Self {
-                path: std::env::current_exe().expect("this program has a path"),
-                arguments: vec!["proxy".to_owned()],
-            },
-        }
-    }
-}
-
 impl Proxy {
     /// Starts it on free ports with this configuration and waits until it serves.
     pub fn start(program: &Program, yaml: &str) -> Self {

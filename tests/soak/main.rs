@@ -8,6 +8,8 @@
 
 #![allow(dead_code, unreachable_pub)] // parts of the chaos run, not all of which are used here
 
+#[path = "../chaos/arguments.rs"]
+mod arguments;
 #[path = "../chaos/process.rs"]
 mod process;
 #[path = "../chaos/reply.rs"]
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use arguments::Arguments;
 use process::{Program, Proxy, Usage};
 use reply::Reply;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -38,29 +41,21 @@ struct Size {
 }
 
 fn main() -> ExitCode {
-    let mut arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.get(1).is_some_and(|first| first == "proxy") {
-        arguments.remove(1);
-        return goodput_proxy::cli::main(arguments);
-    }
-    let arguments: Vec<String> = std::env::args().collect();
-    let number = |name: &str, default: u64| {
-        let given = arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
-        given.map_or(default, |n| {
-            n.parse().unwrap_or_else(|_| panic!("{name} takes a number, not {n}"))
-        })
+    let arguments = match Arguments::read() {
+        Ok(arguments) => arguments,
+        Err(ended) => return ended,
     };
     let possible = (open_files().saturating_sub(100)) / 2;
-    let asked = number("--streams", 9900) as usize;
+    let asked = arguments.number("--streams", 9900) as usize;
     if asked > possible {
         println!("the limit on open files allows {possible} streams, not {asked}");
     }
     let size = Size {
         streams: asked.min(possible),
-        lasting: Duration::from_secs(number("--seconds", 60)),
-        interval: Duration::from_millis(number("--interval", 2000)),
+        lasting: Duration::from_secs(arguments.number("--seconds", 60)),
+        interval: Duration::from_millis(arguments.number("--interval", 2000)),
     };
-    let program = Program::chosen(&arguments);
+    let program = arguments.program();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     for relay in [true, false] {
         runtime.block_on(soak(relay, size, &program));

@@ -12,6 +12,8 @@
 
 #![allow(dead_code, unreachable_pub)] // parts of the chaos run, not all of which are used here
 
+#[path = "../../chaos/arguments.rs"]
+mod arguments;
 mod peers;
 #[path = "../../chaos/process.rs"]
 mod process;
@@ -23,6 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use arguments::Arguments;
 use peers::{Epoch, Pace, Seen};
 use process::{Program, Proxy, cpu_ns};
 use tokio::task::JoinSet;
@@ -49,27 +52,19 @@ struct Load {
 }
 
 fn main() -> ExitCode {
-    let mut arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.get(1).is_some_and(|first| first == "proxy") {
-        arguments.remove(1);
-        return goodput_proxy::cli::main(arguments);
-    }
-    let arguments: Vec<String> = std::env::args().collect();
-    let number = |name: &str, default: u64| {
-        let given = arguments.iter().position(|a| a == name).and_then(|at| arguments.get(at + 1));
-        given.map_or(default, |n| {
-            n.parse().unwrap_or_else(|_| panic!("{name} takes a number, not {n}"))
-        })
+    let arguments = match Arguments::read() {
+        Ok(arguments) => arguments,
+        Err(ended) => return ended,
     };
     let plan = Plan {
-        rounds: number("--rounds", 3) as usize,
-        window: Duration::from_secs(number("--seconds", 4)),
-        lines: number("--lines", 10_000) as usize,
+        rounds: arguments.number("--rounds", 3) as usize,
+        window: Duration::from_secs(arguments.number("--seconds", 4)),
+        lines: arguments.number("--lines", 10_000) as usize,
     };
-    let program = Program::chosen(&arguments);
+    let program = arguments.program();
     let parts = ["scrape", "curves", "overhead", "race"];
-    let all = !arguments.iter().any(|a| parts.contains(&a.as_str()));
-    let wanted = |part: &str| all || arguments.iter().any(|a| a == part);
+    let all = !parts.iter().any(|part| arguments.has(part));
+    let wanted = |part: &str| all || arguments.has(part);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let epoch = Epoch::begin();
