@@ -1,7 +1,7 @@
 //! The whole proxy: both listeners, two runtimes, and the order of its end. The only file that sees everything.
 //!
 //! Traffic runs on its own runtime (on the calling thread when `workers` is 1); admin, ticker and drain on another thread and
-//! runtime, so that a scrape never delays a chunk nor a busy stream a probe. The admin port is the first to answer and the last to
+//! runtime, so that a scrape never delays a chunk nor a busy stream a probe; where they share one core, by [`Rank`]. The admin port is the first to answer and the last to
 //! close.
 
 mod error;
@@ -21,6 +21,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use crate::admin::{self, AdminState};
 use crate::aggregate::Snapshot;
+use crate::background::Rank;
 use crate::clock;
 use crate::config::{Config, Readiness};
 use crate::expose::{Configured, ProxyStats};
@@ -108,8 +109,11 @@ impl App {
     /// When threads or runtimes cannot be had.
     pub fn run(self, shutdown: Shutdown) -> Result<Exit, AppError> {
         let traffic_runtime = traffic_runtime(self.config.workers).map_err(AppError::Runtime)?;
+        let workers = self.config.workers;
         let admin_runtime = runtime::Builder::new_current_thread()
             .enable_all()
+            .thread_name("scrape")
+            .on_thread_start(move || Rank::Last.beside(workers).take())
             .build()
             .map_err(AppError::Runtime)?;
         self.announce();
@@ -130,6 +134,7 @@ impl App {
             let (parts, listener, origin) = (Arc::clone(&parts), self.admin, self.origin);
             let work = move || {
                 let _lives = admin_lives;
+                Rank::Below.beside(workers).take();
                 admin_runtime.block_on(admin_side(parts, listener, origin, until_traffic_ended))
             };
             thread::Builder::new()

@@ -38,6 +38,7 @@
 pub mod admin;
 pub mod aggregate;
 pub mod app;
+pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;

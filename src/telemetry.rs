@@ -12,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::reload;
 
+use crate::background::Rank;
 use crate::config::{Log, LogFormat};
 
 /// Most log lines that wait for standard output.
@@ -74,11 +75,13 @@ pub enum TelemetryError {
 /// When the filter cannot be read, or there is a log already.
 pub fn init(log: &Log) -> Result<Telemetry, TelemetryError> {
     let filter = parse(&log.level)?;
-    let (writer, guard) = NonBlockingBuilder::default()
-        .buffered_lines_limit(BUFFERED_LINES)
-        .lossy(true)
-        .thread_name("log")
-        .finish(stdout());
+    let (writer, guard) = Rank::Below.starting(|| {
+        NonBlockingBuilder::default()
+            .buffered_lines_limit(BUFFERED_LINES)
+            .lossy(true)
+            .thread_name("log")
+            .finish(stdout())
+    });
     let terminal = stdout().is_terminal();
     let format = log.format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
     let lines = tracing_subscriber::fmt()

@@ -19,6 +19,7 @@ mod layering;
 mod limits;
 mod measured;
 mod own_replies;
+mod priority;
 mod profiles;
 mod readme;
 mod reload;

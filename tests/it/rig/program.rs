@@ -50,6 +50,11 @@ impl Program {
         }
     }
 
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The folder of its files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
