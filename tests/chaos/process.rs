@@ -142,14 +142,23 @@ impl Proxy {
         assert!(sent.is_ok_and(|status| status.success()), "kill -{name}");
     }
 
+    /// What `/livez` says.
+    pub async fn is_live(&self) -> bool {
+        self.ask("/livez").await.starts_with("HTTP/1.1 200 ")
+    }
+
     /// A scrape.
     pub async fn metrics(&self) -> Metrics {
+        Metrics(self.ask("/metrics").await)
+    }
+
+    async fn ask(&self, path: &str) -> String {
         let mut stream = TcpStream::connect(self.admin).await.expect("the admin port answers");
-        let request = "GET /metrics HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+        let request = format!("GET {path} HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.expect("the admin port reads");
         let mut text = String::new();
         stream.read_to_string(&mut text).await.expect("the admin port answers");
-        Metrics(text)
+        text
     }
 
     /// Stops it as an orchestrator would; its exit status and its log.

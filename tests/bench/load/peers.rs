@@ -9,7 +9,14 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::{MissedTickBehavior, interval_at};
+use tokio::time::{MissedTickBehavior, interval_at, sleep};
+
+/// Events written to streams by every server of this process.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+/// How often a client looks that does not read at once.
+const LOOKS_EVERY: Duration = Duration::from_millis(50);
+/// Most that it takes at a time.
+const MOST: usize = 64 << 10;
 
 /// How a stream runs.
 #[derive(Clone, Copy, Debug)]
@@ -18,6 +25,8 @@ pub struct Pace {
     pub interval: Duration,
     /// Bytes of an event, framing included.
     pub bytes: usize,
+    /// Fills an event up with tiny ones behind it: a lot to read for the proxy, little for the client.
+    pub dense: bool,
 }
 
 /// What the clients of one side have seen.
@@ -73,9 +82,14 @@ impl Epoch {
 const BEFORE: &str = "data: {\"id\":\"chatcmpl-8f0a4c1e5b7d\",\"object\":\"chat.completion.chunk\",\"created\":1730000000,\"model\":\"org/model-70b\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"t";
 const BEHIND: &str = "\"},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n";
 
-fn event(at: u64, bytes: usize) -> String {
+const TINY: &str = "data: 1\n\n";
+
+fn event(at: u64, bytes: usize, dense: bool) -> String {
     let text = format!("{BEFORE}{at:020}");
     let fill = bytes.saturating_sub(text.len() + BEHIND.len());
+    if dense {
+        return format!("{text}{BEHIND}{}", TINY.repeat(fill / TINY.len()));
+    }
     format!("{text}{:x<fill$}{BEHIND}", "")
 }
 
@@ -107,8 +121,9 @@ async fn serve(mut stream: TcpStream, epoch: Epoch) -> io::Result<()> {
             line.trim().parse::<u64>().unwrap_or(0)
         };
         let (interval_us, bytes) = (number("x-interval-us:"), number("x-bytes:") as usize);
+        let dense = number("x-dense:") == 1;
         let chunk = || {
-            let event = event(epoch.now_ns(), bytes);
+            let event = event(epoch.now_ns(), bytes, dense);
             format!("{:x}\r\n{event}\r\n", event.len())
         };
         let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -124,26 +139,43 @@ async fn serve(mut stream: TcpStream, epoch: Epoch) -> io::Result<()> {
         loop {
             ticks.tick().await;
             stream.write_all(chunk().as_bytes()).await?;
+            WRITTEN.fetch_add(1, Relaxed);
         }
     }
 }
 
 fn request(path: &str, model: &str, pace: Option<Pace>) -> String {
     let body = format!("{{\"model\":\"{model}\",\"stream\":true}}");
-    let (interval, bytes) = pace.map_or((0, 250), |p| (p.interval.as_micros(), p.bytes));
+    let (interval, bytes, dense) = pace.map_or((0, 250, 0), |p| (p.interval.as_micros(), p.bytes, u8::from(p.dense)));
     format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\nx-interval-us: {interval}\r\nx-bytes: {bytes}\r\n\
+        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\nx-interval-us: {interval}\r\nx-bytes: {bytes}\r\nx-dense: {dense}\r\n\
          content-length: {}\r\n\r\n{body}",
         body.len()
     )
 }
 
-/// Reads one stream for as long as it runs.
-pub async fn watch(to: SocketAddr, path: String, model: String, pace: Pace, epoch: Epoch, seen: Arc<Seen>) -> io::Result<()> {
+/// Events written to streams so far.
+pub fn written() -> u64 {
+    WRITTEN.load(Relaxed)
+}
+
+/// Reads one stream for as long as it runs. Unless it reads `at_once`, it counts the events, but tells no delays.
+pub async fn watch(
+    to: SocketAddr,
+    path: String,
+    model: String,
+    pace: Pace,
+    at_once: bool,
+    epoch: Epoch,
+    seen: Arc<Seen>,
+) -> io::Result<()> {
     let mut stream = TcpStream::connect(to).await?;
     stream.set_nodelay(true)?;
     stream.write_all(request(&path, &model, Some(pace)).as_bytes()).await?;
-    let (mut buf, mark) = (Vec::with_capacity(2 * pace.bytes), BEHIND.as_bytes());
+    let (mut buf, mark) = (
+        Vec::with_capacity(if at_once { 2 * pace.bytes } else { MOST }),
+        BEHIND.as_bytes(),
+    );
     loop {
         if stream.read_buf(&mut buf).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -154,8 +186,8 @@ pub async fn watch(to: SocketAddr, path: String, model: String, pace: Pace, epoc
             let event = &buf[from..from + end];
             from += end + mark.len();
             seen.events.fetch_add(1, Relaxed);
-            if seen.keeping.load(Relaxed) {
-                let written = written(event).ok_or(io::ErrorKind::InvalidData)?;
+            if at_once && seen.keeping.load(Relaxed) {
+                let written = written_at(event).ok_or(io::ErrorKind::InvalidData)?;
                 seen.delays
                     .lock()
                     .expect("no thread panicked")
@@ -163,10 +195,13 @@ pub async fn watch(to: SocketAddr, path: String, model: String, pace: Pace, epoc
             }
         }
         buf.drain(..from);
+        if !at_once {
+            sleep(LOOKS_EVERY).await;
+        }
     }
 }
 
-fn written(event: &[u8]) -> Option<u64> {
+fn written_at(event: &[u8]) -> Option<u64> {
     let at = memchr::memmem::find(event, BEFORE.as_bytes())? + BEFORE.len();
     std::str::from_utf8(event.get(at..at + 20)?).ok()?.parse().ok()
 }

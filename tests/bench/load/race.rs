@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::cores::Cores;
+use super::figures::{Rounds, quantile_us};
 use super::peers::{self, Epoch, Pace, Seen};
-use super::process::{Program, Proxy, cpu_ns};
-use super::{Load, Plan, median, open, quantile_us, window};
+use super::process::{Proxy, cpu_ns};
+use super::{Load, Plan, Readers, open, window};
 
 /// Short calls of one round, one after another.
 const CALLS: usize = 3000;
@@ -22,9 +24,11 @@ const PACED: Load = Load {
     pace: Pace {
         interval: Duration::from_millis(20),
         bytes: 200,
+        dense: false,
     },
     routes: 1,
     models: 1,
+    readers: Readers::AllAtOnce,
 };
 
 /// Another proxy: its program, its words before the name of its configuration, and that.
@@ -110,7 +114,15 @@ impl Drop for Runner {
 
 impl Other {
     /// Starts it before `upstream`; none when it is not installed.
-    async fn start(&self, upstream: SocketAddr) -> Option<Runner> {
+    async fn start(&self, cores: Cores, upstream: SocketAddr) -> Option<Runner> {
+        let quiet = |command: &mut Command| {
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+        };
+        quiet(Command::new(self.program).arg("-v")).ok()?;
         let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let listen = free.local_addr().expect("an address");
         drop(free);
@@ -122,12 +134,13 @@ impl Other {
             .replace("{upstream}", &upstream.port().to_string());
         let file = folder.path().join("config");
         fs::write(&file, config).expect("a file");
-        let mut command = Command::new(self.program);
+        let mut command = cores.command(self.program);
         command.args(self.words).arg(&file).stdin(Stdio::null()).stdout(Stdio::null());
-        let child = command.spawn().ok()?;
+        let child = command.spawn().expect("what answers to -v starts");
+        let runner = Runner::Other(child, listen, folder);
         for _ in 0..100 {
             if TcpStream::connect(listen).is_ok() {
-                return Some(Runner::Other(child, listen, folder));
+                return Some(runner);
             }
             sleep(Duration::from_millis(50)).await;
         }
@@ -135,15 +148,15 @@ impl Other {
     }
 }
 
-fn ours(program: &Program, upstream: SocketAddr) -> Runner {
+fn ours(plan: &Plan, upstream: SocketAddr) -> Runner {
     let config = format!(
         "upstream: {{ url: 'http://{upstream}' }}\nworkers: 1\nslo: ttft=500ms,tpot=15ms\ndrain: {{ delay: off, timeout: 1s }}\n"
     );
-    Runner::Ours(Box::new(Proxy::start(program, &config)))
+    Runner::Ours(Box::new(Proxy::start(&plan.program, &config)))
 }
 
 /// CPU a chunk and a call, delay at the median and at p99: all in microseconds.
-async fn round(runner: &Runner, plan: Plan, epoch: Epoch) -> [f64; 4] {
+async fn round(runner: &Runner, plan: &Plan, epoch: Epoch) -> [f64; 4] {
     let (to, pid) = (runner.traffic(), runner.pid());
     let (streams, seen) = open(to, PACED, epoch).await;
     sleep(Duration::from_millis(500)).await;
@@ -163,23 +176,25 @@ async fn round(runner: &Runner, plan: Plan, epoch: Epoch) -> [f64; 4] {
     ]
 }
 
-pub async fn race(program: &Program, plan: Plan, epoch: Epoch) {
+pub async fn race(plan: &Plan, epoch: Epoch) {
     let upstream = peers::server(epoch).await;
     let mut rows: Vec<(&str, Vec<[f64; 4]>)> = vec![("goodput-proxy", Vec::new())];
     rows.extend(OTHERS.iter().map(|other| (other.program, Vec::new())));
     for _ in 0..plan.rounds {
-        let runner = ours(program, upstream);
+        let runner = ours(plan, upstream);
         rows[0].1.push(round(&runner, plan, epoch).await);
         drop(runner);
         for (other, (_, rows)) in OTHERS.iter().zip(&mut rows[1..]) {
-            if let Some(runner) = other.start(upstream).await {
+            if let Some(runner) = other.start(plan.cores, upstream).await {
                 rows.push(round(&runner, plan, epoch).await);
             }
         }
     }
     println!(
-        "race: {} streams of 50 chunks of {} bytes a second, then {CALLS} calls one after another; one worker each",
-        PACED.streams, PACED.pace.bytes
+        "race: {} streams of 50 chunks of {} bytes a second, then {CALLS} calls one after another; one worker each; {}",
+        PACED.streams,
+        PACED.pace.bytes,
+        plan.cores.told()
     );
     println!("| | CPU a chunk, µs | p50 delay, µs | p99, µs | CPU a call, µs |\n|---|---|---|---|---|");
     for (name, rows) in &rows {
@@ -187,7 +202,7 @@ pub async fn race(program: &Program, plan: Plan, epoch: Epoch) {
             println!("| {name}: NOT INSTALLED, left out | | | | |");
             continue;
         }
-        let [chunk, p50, p99, call] = [0, 1, 2, 3].map(|i| median(rows.iter().map(|row| row[i]).collect()));
+        let [chunk, p50, p99, call] = [0, 1, 2, 3].map(|i| Rounds::column(rows, i).median());
         println!("| {name} | {chunk:.1} | {p50:.0} | {p99:.0} | {call:.1} |");
     }
     println!();
