@@ -136,7 +136,11 @@ async fn open(to: SocketAddr, load: Load, epoch: Epoch) -> (JoinSet<std::io::Res
         let model = format!("organisation/model-{}", i / load.routes % load.models);
         let at_once = load.readers == Readers::AllAtOnce || i % 10 == 0;
         streams.spawn(peers::watch(to, path, model, load.pace, at_once, epoch, Arc::clone(&seen)));
-        if i % OPENING == OPENING - 1 {
+        // Few streams are spread over the interval, so that their chunks do not wait for each other.
+        let apart = load.pace.interval / load.streams as u32;
+        if apart >= Duration::from_millis(1) {
+            sleep(apart).await;
+        } else if i % OPENING == OPENING - 1 {
             sleep(Duration::from_millis(10)).await;
         }
     }
