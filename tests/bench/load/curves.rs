@@ -73,7 +73,6 @@ pub async fn curves(plan: &Plan, epoch: Epoch) {
         println!("| {name} | {rate:.0} | {cpu:.1} | {p50:.0} | {p99:.0} | {rss:.1} |");
     }
     println!();
-    knee(plan, epoch).await;
 }
 
 /// Why a round went no further.
@@ -88,7 +87,7 @@ enum End {
 
 /// More chunks a second over the same streams, until they come late or not at all. Nine clients of ten only look now and then, so that
 /// the load program spends less a chunk than the proxy; the others tell the delay.
-async fn knee(plan: &Plan, epoch: Epoch) {
+pub async fn knee(plan: &Plan, epoch: Epoch) {
     let mut rows: Vec<Vec<[f64; 7]>> = vec![Vec::new(); RATES.len()];
     let mut ends = Vec::new();
     for _ in 0..plan.rounds {
@@ -98,8 +97,12 @@ async fn knee(plan: &Plan, epoch: Epoch) {
             let row = at_rate(plan, epoch, rate).await;
             rows[at].push(row);
             let [_, written, delivered, _, p99, _, _] = row;
-            light = if at == 0 { p99 } else { light };
-            let before = RATES[at.saturating_sub(1)];
+            if at == 0 {
+                // What the others are held against.
+                light = p99;
+                continue;
+            }
+            let before = RATES[at - 1];
             if written < WRITTEN * rate as f64 {
                 end = (before, End::Load);
                 break;

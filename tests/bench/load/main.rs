@@ -1,15 +1,16 @@
-//! What the proxy costs under load: `cargo run --release --example cost -- [scrape] [probes] [curves] [overhead] [race]
-//! [--proxy PATH] [--pin] [--rounds 3] [--seconds 4] [--lines 10000]`; without a word, all five.
+//! What the proxy costs under load: `cargo run --release --example cost -- [scrape] [probes] [curves] [knee] [overhead] [race]
+//! [--proxy PATH] [--pin] [--rounds 3] [--seconds 4] [--lines 10000]`; without a word, all six.
 //!
 //! - *scrape*: delay of chunks with and without a scrape of `--lines` samples every 100 ms, and CPU time a scrape.
 //! - *probes*: how long `/livez` takes while traffic, scrapes or both keep the proxy busy.
-//! - *curves*: CPU time a chunk against streams, size, routes and models; and against the rate, up to the one at which chunks come late.
+//! - *curves*: CPU time a chunk against streams, size, routes and models.
+//! - *knee*: the same against the rate, up to the one at which chunks come late.
 //! - *overhead*: `goodput_overhead_seconds` and what a bare hop adds, beside what clients see as added by the proxy.
 //! - *race*: the same streams and calls through nginx and HAProxy, where they are installed.
 //!
 //! Everything is measured in turn, `--rounds` times, and the median is shown: a machine that is busy for a while is so for all. The
-//! proxy is the program at PATH, or this one once more; with `--pin` it has a core for itself, and the load the others. A delay is from an event's writing by the server to its reading by the
-//! client, both in this process.
+//! proxy is the program at PATH, or this one once more; with `--pin` it has a core for itself, and the load the others. A delay is
+//! from an event's writing by the server to its reading by the client, both in this process.
 
 #![allow(dead_code, unreachable_pub)] // parts of the chaos run, not all of which are used here
 
@@ -90,7 +91,7 @@ fn main() -> ExitCode {
         window: Duration::from_secs(arguments.number("--seconds", 4)),
         lines: arguments.number("--lines", 10_000) as usize,
     };
-    let parts = ["scrape", "probes", "curves", "overhead", "race"];
+    let parts = ["scrape", "probes", "curves", "knee", "overhead", "race"];
     let all = !parts.iter().any(|part| arguments.has(part));
     let wanted = |part: &str| all || arguments.has(part);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -104,6 +105,9 @@ fn main() -> ExitCode {
         }
         if wanted("curves") {
             curves::curves(&plan, epoch).await;
+        }
+        if wanted("knee") {
+            curves::knee(&plan, epoch).await;
         }
         if wanted("overhead") {
             overhead::overhead(&plan, epoch).await;
