@@ -1,8 +1,8 @@
 //! The whole proxy: both listeners, two runtimes, and the order of its end. The only file that sees everything.
 //!
 //! Traffic runs on its own runtime (on the calling thread when `workers` is 1); admin, ticker and drain on another thread and
-//! runtime, so that a scrape never delays a chunk nor a busy stream a probe; where they share one core, by [`Rank`]. The admin port is the first to answer and the last to
-//! close.
+//! runtime, so that a scrape never delays a chunk nor a busy stream a probe; where they share one core, by [`Rank`]. The admin port
+//! is the first to answer and the last to close.
 
 mod error;
 

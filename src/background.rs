@@ -6,8 +6,8 @@
 //! still rose by 0.7 ms. Probes and ticks get more than that: answered at 19, `/livez` took up to 0.8 s on a crowded machine, at 10
 //! a quarter of a second (measured with `cargo run --release --example cost -- scrape probes --pin`).
 //!
-//! Scrapes, probes and ticks do so beside one worker only: it sleeps while it waits for a lock that such a thread holds, which then has the core. Of several workers on
-//! too few cores, one would wait for that lock, and the lock's holder for all the others.
+//! Scrapes, probes and ticks do so beside one worker only: it sleeps while it waits for a lock that such a thread holds, which then
+//! has the core. Of several workers on too few cores, one would wait for that lock, and the lock's holder for all the others.
 
 use std::thread;
 

@@ -1,8 +1,8 @@
 //! `/metrics`: a snapshot, rendered in the format the scraper prefers.
 //!
 //! Rendering is CPU work of up to tens of milliseconds, so it runs beside the admin runtime's own thread and a probe never waits
-//! for it; the threads it runs on give way to the data path (`background`). [`MAX_SCRAPES`] bounds both that work and the memory of rendered replies, since a slot is given back only when the
-//! reply has been written out (or its connection was given up).
+//! for it; the threads it runs on give way to the data path (`background`). [`MAX_SCRAPES`] bounds both that work and the memory of
+//! rendered replies, since a slot is given back only when the reply has been written out (or its connection was given up).
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The data path: client connections in, the upstream's replies out, byte for byte.
 //!
-//! [`accept`] hands each connection to [`serve_connection`]; hyper's server reads heads; `service` observes a request, fits it to
-//! the next hop and sends it; `metered` shows each frame of the reply to the exchange and hands it on as it is. No body is
-//! buffered, no stream moved to another task, nothing added to a message.
+//! [`accept`] gives each `connection` a task. Plain exchanges go over the `relay`. For all others hyper's server (`full`) reads
+//! heads; `service` observes a request, fits it to the next hop and sends it; `metered` shows each frame of the reply to the
+//! exchange and hands it on as it is. No body is buffered, no stream moved to another task, nothing added to a message.
 //!
 //! Caps: `limits` of the configuration for connections and heads; 64 KiB of a body for a client that reads slowly; 16 KiB of
 //! informational heads.
