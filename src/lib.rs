@@ -8,7 +8,7 @@
 //!    +--> proxy::accept --> connection task
 //!              | HTTP/1.1, plain                          | anything else (HTTP/2, upgrade, Expect, chunked upload, odd heads)
 //!              v                                          v
-//!        proxy::relay: both sockets in one task     proxy::service (hyper) --> proxy::upstream (hyper, polled in place, pool)
+//!        proxy::relay: both sockets in one task     proxy::full (hyper) --> service --> proxy::upstream (hyper, polled in place, pool)
 //!              |  t0 = clock::now()                       |
 //!              +---- observe::Observer::begin(head) ------+--> observe::Exchange     (route, SLOs, live gauges; one per request)
 //!              |                                          |
