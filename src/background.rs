@@ -1,10 +1,11 @@
 //! Threads beside the data path that give way to it.
 //!
-//! A sidecar often has one core. There, a thread that renders a scrape kept the core until its slice was over, however many chunks
-//! waited: with a scrape of 10,300 lines every 100 ms, the p99 of a chunk's delay rose from 0.6 to 2.5 ms. At the lowest priority
-//! (19) the scheduler takes the core away when the data path wakes up, and the p99 stayed what it was without scrapes; at 10 it
-//! still rose by 0.7 ms. Probes and ticks get more than that: answered at 19, `/livez` took up to 0.8 s on a crowded machine, at 10
-//! a quarter of a second (measured with `cargo run --release --example cost -- scrape probes --pin`).
+//! A sidecar often has one core. There, a thread that renders a scrape may keep the core until its slice is over, however many
+//! chunks wait. Measured with `cargo run --release --example cost -- scrape probes --pin`, a scrape of 10,300 lines every 100 ms:
+//! on a machine crowded with other work the p99 of a chunk's delay rose by 1.7 ms [0.6..1.9] at equal priority, by 0.7 [0.4..0.8]
+//! at 10, and not at 19, the lowest (-0.1 [-0.2..0.1]). On a quiet one no difference is to be seen: at every priority it rose by 0.1
+//! to 0.2 ms, less than the rounds differ. Probes and ticks get more than the lowest: answered at 19, `/livez` took up to 0.8 s on
+//! the crowded machine, at 10 a quarter of a second.
 //!
 //! Scrapes, probes and ticks do so beside one worker only: it sleeps while it waits for a lock that such a thread holds, which then
 //! has the core. Of several workers on too few cores, one would wait for that lock, and the lock's holder for all the others.

@@ -1,5 +1,7 @@
 //! The proxy as a process, and what the system and its metrics say about it.
 
+use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -175,12 +177,36 @@ impl Proxy {
     }
 }
 
-/// CPU time that the threads of a process have had: nanoseconds on a core, by the scheduler's own account.
-pub fn cpu_ns(pid: u32) -> u64 {
+/// The CPU time of a process from a moment on: nanoseconds on a core, by the scheduler's own account of each thread. A thread that
+/// ends takes its account with it, so each is held against itself: what one that has ended did since the moment is missing.
+pub struct CpuTime {
+    pid: u32,
+    threads: HashMap<OsString, u64>,
+}
+
+impl CpuTime {
+    /// From now on.
+    pub fn of(pid: u32) -> Self {
+        Self {
+            pid,
+            threads: threads(pid),
+        }
+    }
+
+    /// Nanoseconds since.
+    pub fn ns(&self) -> u64 {
+        let before = |thread| self.threads.get(thread).copied().unwrap_or(0);
+        threads(self.pid).iter().map(|(thread, ns)| ns - before(thread)).sum()
+    }
+}
+
+fn threads(pid: u32) -> HashMap<OsString, u64> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("the process lives");
-    let of = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("schedstat")).ok();
-    let first = |stat: String| stat.split(' ').next()?.parse::<u64>().ok();
-    threads.flatten().filter_map(of).filter_map(first).sum()
+    let account = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        Some((thread.file_name(), stat.split(' ').next()?.parse().ok()?))
+    };
+    threads.flatten().filter_map(account).collect()
 }
 
 impl Drop for Proxy {

@@ -6,7 +6,8 @@ use tokio::time::sleep;
 
 use super::figures::{Rounds, quantile_us};
 use super::peers::{self, Epoch, Pace};
-use super::{Load, Plan, Readers, USUAL, cpu_ns, open, proxy, window};
+use super::process::CpuTime;
+use super::{Load, Plan, Readers, USUAL, open, proxy, window};
 
 /// Chunks a second in all, until the knee is passed.
 const RATES: [u64; 12] = [
@@ -156,7 +157,7 @@ async fn at_rate(plan: &Plan, epoch: Epoch, rate: u64) -> [f64; 7] {
     let (streams, seen) = open(proxy.traffic, load, epoch).await;
     sleep(Duration::from_millis(500)).await;
     let own = std::process::id();
-    let (written, load_cpu, start) = (peers::written(), cpu_ns(own), epoch.now_ns());
+    let (written, load_cpu, start) = (peers::written(), CpuTime::of(own), epoch.now_ns());
     let (delays, events, cpu) = window(proxy.pid(), &seen, plan.window).await;
     let ns = (epoch.now_ns() - start) as f64;
     let row = [
@@ -166,7 +167,7 @@ async fn at_rate(plan: &Plan, epoch: Epoch, rate: u64) -> [f64; 7] {
         quantile_us(&delays, 0.5),
         quantile_us(&delays, 0.99),
         cpu as f64 / ns,
-        (cpu_ns(own) - load_cpu) as f64 / ns,
+        load_cpu.ns() as f64 / ns,
     ];
     drop(streams);
     proxy.stop().await;

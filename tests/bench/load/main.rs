@@ -36,7 +36,7 @@ use std::time::Duration;
 use arguments::Arguments;
 use cores::Cores;
 use peers::{Epoch, Pace, Seen};
-use process::{Program, Proxy, cpu_ns};
+use process::{CpuTime, Program, Proxy};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
@@ -158,11 +158,11 @@ async fn open(to: SocketAddr, load: Load, epoch: Epoch) -> (JoinSet<std::io::Res
 
 /// One window's delays at the clients, events, and CPU nanoseconds of the process `pid`.
 async fn window(pid: u32, seen: &Seen, length: Duration) -> (Vec<u64>, u64, u64) {
-    let (events, cpu) = (seen.events.load(Relaxed), cpu_ns(pid));
+    let (events, cpu) = (seen.events.load(Relaxed), CpuTime::of(pid));
     seen.keeping.store(true, Relaxed);
     sleep(length).await;
     seen.keeping.store(false, Relaxed);
-    let (events, cpu) = (seen.events.load(Relaxed) - events, cpu_ns(pid) - cpu);
+    let (events, cpu) = (seen.events.load(Relaxed) - events, cpu.ns());
     (seen.take(), events, cpu)
 }
 

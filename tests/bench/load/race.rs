@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use super::cores::Cores;
 use super::figures::{Rounds, quantile_us};
 use super::peers::{self, Epoch, Pace, Seen};
-use super::process::{Proxy, cpu_ns};
+use super::process::{CpuTime, Proxy};
 use super::{Load, Plan, Readers, open, window};
 
 /// Short calls of one round, one after another.
@@ -163,11 +163,11 @@ async fn round(runner: &Runner, plan: &Plan, epoch: Epoch) -> [f64; 4] {
     let (delays, events, cpu) = window(pid, &seen, plan.window).await;
     drop(streams);
     sleep(Duration::from_millis(500)).await;
-    let before = cpu_ns(pid);
+    let calls = CpuTime::of(pid);
     peers::calls(to, CALLS, "organisation/model", epoch, &Seen::default())
         .await
         .expect("calls");
-    let calls = cpu_ns(pid) - before;
+    let calls = calls.ns();
     [
         cpu as f64 / events as f64 / 1e3,
         quantile_us(&delays, 0.5),

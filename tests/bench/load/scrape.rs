@@ -7,8 +7,9 @@ use tokio::time::{interval, sleep};
 
 use super::figures::{Rounds, quantile_us};
 use super::peers::{self, Epoch, Pace, Seen};
+use super::process::CpuTime;
 use super::process::Proxy;
-use super::{Load, Plan, USUAL, cpu_ns, open, proxy, window};
+use super::{Load, Plan, USUAL, open, proxy, window};
 
 /// Time between two scrapes: 150 times as often as usual, so that many chunks meet one.
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
@@ -129,14 +130,14 @@ pub async fn probes(plan: &Plan, epoch: Epoch) {
         };
         let prober = async {
             let (mut took, mut every) = (Vec::new(), interval(PROBE_EVERY));
-            let (start, cpu) = (epoch.now_ns(), cpu_ns(proxy.pid()));
+            let (start, cpu) = (epoch.now_ns(), CpuTime::of(proxy.pid()));
             while epoch.now_ns() - start < plan.window.as_nanos() as u64 {
                 every.tick().await;
                 let asked = epoch.now_ns();
                 assert!(proxy.is_live().await, "/livez says no");
                 took.push(epoch.now_ns() - asked);
             }
-            let used = (cpu_ns(proxy.pid()) - cpu) as f64 / (epoch.now_ns() - start) as f64;
+            let used = cpu.ns() as f64 / (epoch.now_ns() - start) as f64;
             over.store(true, Relaxed);
             took.sort_unstable();
             (took, used)
