@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::sync::watch;
+use tokio::task::coop;
 
 pub use shutdown::{Exit, Shutdown, UnderWay, run};
 pub use tracker::{Tracked, Tracker};
@@ -55,6 +56,7 @@ impl PhaseWatch {
         Until {
             seen,
             waits: false,
+            over: false,
             reached: Box::pin(async move { watch.reached(phase).await }),
         }
     }
@@ -64,28 +66,36 @@ impl PhaseWatch {
 /// lock (4 % of the instructions of a relayed chunk).
 pub struct Until {
     seen: PhaseWatch,
+    /// It has been asked once, and wakes the task.
     waits: bool,
+    /// It has come.
+    over: bool,
     reached: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 impl Until {
     /// What `work` gives, or none when the phase is reached first; `work` goes first when both are ready. It is polled after every
-    /// change of the phase, whichever. To be polled by one task only.
+    /// change of the phase, whichever. One piece of work may follow another. To be polled by one task only.
     pub fn poll<T>(&mut self, cx: &mut Context<'_>, work: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<Option<T>> {
         // The first time before `work` looks at the phase, so that no change after that look goes without a wake-up.
-        let first = !std::mem::replace(&mut self.waits, true);
-        let over = first && self.reached.as_mut().poll(cx).is_ready();
+        let first = !self.waits;
+        if first {
+            self.ask(cx);
+        }
         if let Poll::Ready(done) = work(cx) {
             return Poll::Ready(Some(done));
         }
-        if over {
-            return Poll::Ready(None);
-        }
         // It waits with this task's waker, which stays the same: until something has changed it has nothing new to say.
-        if first || self.seen.0.has_changed().is_ok_and(|changed| !changed) {
-            return Poll::Pending;
+        if !first && self.seen.0.has_changed().unwrap_or(true) {
+            self.ask(cx);
         }
-        self.reached.as_mut().poll(cx).map(|()| None)
+        if self.over { Poll::Ready(None) } else { Poll::Pending }
+    }
+
+    fn ask(&mut self, cx: &mut Context<'_>) {
+        // Once it has come it must not be asked again. A task that has used up its turn is told to come again, and nothing waits.
+        self.over = self.over || self.reached.as_mut().poll(cx).is_ready();
+        self.waits = self.waits || coop::has_budget_remaining();
     }
 }
 
@@ -179,6 +189,38 @@ mod tests {
         lifecycle.advance(Phase::Stopped);
         let done = unless_stopped(&lifecycle.watch(), pin!(async { 7 })).await;
         assert_eq!(done, Some(7));
+    }
+
+    #[tokio::test]
+    async fn work_behind_work_that_was_ready_is_cut_all_the_same() {
+        for before_the_view in [true, false] {
+            let lifecycle = Lifecycle::new();
+            let stop = |now: bool| now.then(|| lifecycle.advance(Phase::Stopped));
+            stop(before_the_view);
+            let mut until = lifecycle.watch().until(Phase::Stopped);
+            stop(!before_the_view);
+            assert_eq!(poll_fn(|cx| until.poll(cx, |_| Poll::Ready(1))).await, Some(1));
+            for _ in 0..2 {
+                let cut = poll_fn(|cx| Poll::Ready(until.poll(cx, |_| Poll::<()>::Pending))).await;
+                assert_eq!(cut, Poll::Ready(None), "stopped before the view: {before_the_view}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_phase_wakes_work_that_began_in_a_turn_used_up() {
+        let lifecycle = Lifecycle::new();
+        let mut until = lifecycle.watch().until(Phase::Stopped);
+        let work = tokio::spawn(async move {
+            while coop::has_budget_remaining() {
+                coop::consume_budget().await;
+            }
+            poll_fn(|cx| until.poll(cx, |_| Poll::<()>::Pending)).await
+        });
+        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        lifecycle.advance(Phase::Stopped);
+        let cut = tokio::time::timeout(std::time::Duration::from_secs(1), work).await;
+        assert_eq!(cut.expect("it was woken").expect("it ended"), None);
     }
 
     #[tokio::test(start_paused = true)]
