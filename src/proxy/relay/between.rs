@@ -135,14 +135,18 @@ impl Relay {
                         Step::Closed
                     }));
                 }
+                // Before the close, if there is one: who sees it may come again at once, and must find a slot.
+                drop((observed, let_in));
                 (!terms.close).then(|| Box::pin(relay.next(client, next)) as Between<C>)
             }
             End::ClientGone => {
                 observed.finish(clock::now(), Ending::ClientGone);
+                drop((observed, let_in));
                 None
             }
             End::Aborted(ending) => {
                 observed.finish(clock::now(), ending);
+                drop((observed, let_in));
                 None
             }
             End::NoHead(failure) => {

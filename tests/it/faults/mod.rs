@@ -16,3 +16,4 @@ mod reuse;
 mod smuggling;
 mod table;
 mod uploads;
+mod wakeups;
