@@ -94,6 +94,7 @@ impl Relay {
                 is_head,
                 close,
                 half_close: self.half_close,
+                one_worker: self.one_worker,
                 head: head::Limits {
                     bytes: self.upstream.max_header_bytes,
                     fields: self.upstream.max_headers,

@@ -37,6 +37,8 @@ pub(super) struct Terms {
     pub(super) close: bool,
     /// Serve on after the client's FIN.
     pub(super) half_close: bool,
+    /// Sockets are heard of by the thread that polls them: no wake-up is still on its way while they are read.
+    pub(super) one_worker: bool,
     /// How large the response head may be.
     pub(super) head: Limits,
 }

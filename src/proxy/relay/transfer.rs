@@ -70,7 +70,7 @@ pub(in crate::proxy) struct Transfer<C> {
     /// How much of the upload is read next.
     pub(super) portion: Portion,
     client_fin: bool,
-    /// A read of the client was in vain in a turn that took nothing from it, and it was not asked since: its socket holds the waker.
+    /// A read of the client was in vain, and nothing of it was asked since: its socket holds the waker.
     client_awaited: bool,
     presence: Presence,
     /// Set once the reply is over; what is pending still goes out.
@@ -117,10 +117,8 @@ impl<C: ClientStream> Transfer<C> {
 
     /// Moves the exchange on; ready once.
     pub(in crate::proxy) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
-        // Once asked in vain, the client's socket wakes the task by itself. But the wake-up that belongs to what this turn reads may
-        // still be on its way from another thread, and would take the waker left here with it: then the next turn asks again.
-        let mut calm = self.client.is_quiet();
-        let mut client_quiet = self.client_awaited && calm;
+        // Once asked in vain, the client's socket wakes the task by itself.
+        let mut client_quiet = self.client_awaited && self.client.is_quiet();
         let body_left = self.body_left;
         for _ in 0..TURNS {
             let (mut moved, mut end) = self.poll_upload(cx);
@@ -132,8 +130,6 @@ impl<C: ClientStream> Transfer<C> {
             if end.is_none() && !client_quiet {
                 let watch = self.poll_client(cx);
                 client_quiet = !watch.0 && self.body_left == 0;
-                calm &= !watch.0 && self.body_left == body_left;
-                self.client_awaited &= calm;
                 moved |= watch.0;
                 end = watch.1;
             }
@@ -379,8 +375,9 @@ impl<C: ClientStream> Transfer<C> {
         let read = poll_read_with(&mut self.client, cx, PIPELINE_CAP - next.len(), |_, bytes| {
             next.extend_from_slice(bytes);
         });
-        // A task that has used up its turn is told to come again without a look at the socket.
-        self.client_awaited = read.is_pending() && coop::has_budget_remaining();
+        // A task that has used up its turn is told to come again without a look at the socket. And of several workers another one
+        // may have the wake-up for what was just read still to give: it would take the waker left here with it.
+        self.client_awaited = self.terms.one_worker && read.is_pending() && coop::has_budget_remaining();
         match read {
             Poll::Pending => (false, None),
             Poll::Ready(Ok(Some(()))) => (true, None),

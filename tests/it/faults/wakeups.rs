@@ -188,7 +188,7 @@ fn a_wake_up_that_comes_after_its_bytes_were_read_does_not_take_the_next_one_wit
                 chunk(content("b")),
                 Step::Hold,
             ];
-            let rig = Rig::new(way, vec![script]);
+            let rig = Rig::configured(way, "workers: 2", vec![script]);
             let wire = Wire::default();
             rig.serve(wire.clone());
             settled().await;
