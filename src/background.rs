@@ -54,9 +54,7 @@ impl Rank {
             tracing::debug!(%error, rank = ?self, "a thread beside the data path keeps its priority");
         }
     }
-}
 
-impl Rank {
     /// What `start` gives; the threads that it starts have this rank, the calling one keeps its own.
     pub fn starting<T: Send>(self, start: impl FnOnce() -> T + Send) -> T {
         let starting = thread::scope(|scope| {

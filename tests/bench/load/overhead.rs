@@ -2,8 +2,8 @@
 //!
 //! The metric counts from a chunk's read to the end of the write that hands it on. What a client sees more than without the proxy is
 //! that, and the way from the server to that read: one more hop over the loopback and a wake-up. A bare hop in the proxy's place
-//! (`hop`) has the same way and nearly no time of its own, so what it adds less its own time is the way; way and metric together
-//! should be what is added.
+//! (`hop`) has the same way and tells its own time from read to handed on, most of which is the kernel's as well, so what it adds
+//! less that time is the way; way and metric together should be what is added.
 
 use super::figures::{Rounds, mean_us, quantile_us};
 use super::hop::Hop;
