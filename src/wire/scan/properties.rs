@@ -18,7 +18,7 @@ enum Json {
 
 const KEYS: [&str; 6] = ["a", "b", "model", "a\"b", "é", ""];
 
-/// Watched: all of these at once. `b` below the root is watched on its way only.
+/// Watched: all of these at once. `b` below the root, and `model` below it, are on the way to one only.
 const PATHS: [&str; 7] = ["", "a", "a.b", "a[]", "a[].b", "b.model.a", "model"];
 
 fn json() -> impl Strategy<Value = Json> {
@@ -43,7 +43,14 @@ fn json() -> impl Strategy<Value = Json> {
     })
 }
 
-/// Writes JSON in one of its many spellings, picked by `style`. Below an array a key is given once only.
+/// Whether a key at `path` may be given twice, so that the last value is the one that stands: a visitor hears of the second
+/// value, and can drop what the first one held, where the path itself is watched or nothing below it is.
+fn may_repeat(path: &str) -> bool {
+    let leads_on = |watched: &&str| watched.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
+    !path.contains('[') && (PATHS.contains(&path) || !PATHS.iter().any(leads_on))
+}
+
+/// Writes JSON in one of its many spellings, picked by `style`.
 struct Writer<'a> {
     out: String,
     style: std::iter::Cycle<std::slice::Iter<'a, u8>>,
@@ -74,7 +81,7 @@ impl Writer<'_> {
         self.out.push('"');
     }
 
-    fn value(&mut self, json: &Json, in_array: bool) {
+    fn value(&mut self, json: &Json, path: &str) {
         self.space();
         match json {
             Json::Null => self.out.push_str("null"),
@@ -87,7 +94,7 @@ impl Writer<'_> {
                     if i > 0 {
                         self.out.push(',');
                     }
-                    self.value(element, true);
+                    self.value(element, &format!("{path}[]"));
                 }
                 self.space();
                 self.out.push(']');
@@ -96,7 +103,12 @@ impl Writer<'_> {
                 self.out.push('{');
                 let mut written = Vec::new();
                 for (key, member) in members {
-                    if in_array && written.contains(key) {
+                    let below = if path.is_empty() {
+                        (*key).to_owned()
+                    } else {
+                        format!("{path}.{key}")
+                    };
+                    if written.contains(key) && !may_repeat(&below) {
                         continue;
                     }
                     if !written.is_empty() {
@@ -107,7 +119,7 @@ impl Writer<'_> {
                     self.text(key);
                     self.space();
                     self.out.push(':');
-                    self.value(member, in_array);
+                    self.value(member, &below);
                 }
                 self.space();
                 self.out.push('}');
@@ -122,7 +134,7 @@ fn write(json: &Json, style: &[u8]) -> String {
         out: String::new(),
         style: style.iter().cycle(),
     };
-    writer.value(json, false);
+    writer.value(json, "");
     writer.out
 }
 
