@@ -2,7 +2,7 @@
 //! snapshots. Time is an argument; a scrape reads a [`Snapshot`] and formats it elsewhere.
 //!
 //! ```text
-//! running streams --GapSink--> Series (atomics)      request end --apply--> Series (one lock)
+//! running streams --Burst--> Series (atomics)        request end --apply--> Series (one lock)
 //! ticker --tick--> windows of every series           scrape --snapshot--> Snapshot
 //! ```
 //!
@@ -12,6 +12,7 @@
 //! while they copy.
 
 mod buckets;
+mod burst;
 mod grid;
 mod histogram;
 mod labels;
@@ -32,6 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::measure::{Degraded, Stamp};
 
+pub use burst::Burst;
 pub use grid::Unit;
 pub use histogram::{AtomicHistogram, Cells, Histogram};
 pub use labels::{OTHER, UNKNOWN};

@@ -14,7 +14,7 @@ use super::sketch::Budget;
 use super::snapshot::Measure;
 use super::state::{State, counted};
 use super::window::Steps;
-use crate::measure::{GapSink, Record, Stamp, TokenSource, Verdict};
+use crate::measure::{Record, Stamp, TokenSource, Verdict};
 
 /// A finished request, as the aggregates see it.
 #[derive(Clone, Copy, Debug)]
@@ -92,12 +92,13 @@ impl Series {
         fixed(&self.model) || self.tenant.as_deref().is_some_and(fixed)
     }
 
-    /// A token-bearing event with `tokens` tokens came `gap_ns` after the one before in its choice. No lock; the first gap of a
-    /// series allocates its histogram.
-    pub fn gap(&self, gap_ns: u64, tokens: u64) {
+    /// `times` token-bearing events with `tokens` tokens each came `gap_ns` after the one before in their choice. No lock; the first
+    /// gap of a series allocates its histogram.
+    pub fn gaps(&self, gap_ns: u64, tokens: u64, times: u64) {
         // Rounded up, so that a share is within a bound here exactly when it is without rounding.
-        self.itl.record_n(gap_ns.div_ceil(tokens.max(1)), tokens);
-        self.inter_chunk.record(gap_ns);
+        self.itl
+            .record_n(gap_ns.div_ceil(tokens.max(1)), tokens.saturating_mul(times));
+        self.inter_chunk.record_n(gap_ns, times);
     }
 
     /// Output tokens seen while a stream runs; say at its end how many ([`Finished::tokens_counted`]). No lock.
@@ -216,15 +217,5 @@ impl Series {
         for (class, histogram) in state.by_output.iter().enumerate() {
             histogram.copy_cells(self.shape.class_offset(class), cells);
         }
-    }
-}
-
-impl GapSink for &Series {
-    fn gap(&mut self, gap_ns: u64, tokens: u64) {
-        Series::gap(self, gap_ns, tokens);
-    }
-
-    fn tokens(&mut self, n: u64) {
-        Series::tokens(self, n);
     }
 }

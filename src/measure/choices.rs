@@ -201,18 +201,18 @@ impl Choices {
 
     /// The place of `choice`, taken now if it is new; none when all are taken.
     fn slot(&mut self, choice: u32) -> Option<&mut Choice> {
-        let new = Choice {
+        let new = || Choice {
             index: choice,
             ..Choice::default()
         };
-        let first = self.first.get_or_insert(new);
+        let first = self.first.get_or_insert_with(new);
         if first.index == choice {
             return Some(first);
         }
         let at = match self.more.iter().position(|c| c.index == choice) {
             Some(at) => at,
             None if self.more.len() + 1 < MAX_CHOICES => {
-                self.more.push(new);
+                self.more.push(new());
                 self.more.len() - 1
             }
             None => {

@@ -181,6 +181,9 @@ impl Meter {
     fn gap(&mut self, gap_ns: u64, tokens: u64) {
         self.stall_ns = self.stall_ns.max(Some(gap_ns));
         self.itl_count = self.itl_count.saturating_add(tokens);
+        if gap_ns == 0 {
+            return;
+        }
         for (over, bound) in self.itl_over.iter_mut().zip(self.itl.ns) {
             // gap / tokens > bound, without rounding.
             if u128::from(gap_ns) > u128::from(bound) * u128::from(tokens) {

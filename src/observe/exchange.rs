@@ -252,18 +252,14 @@ impl State {
         read: impl FnOnce(&mut Decoder, &mut Reply<'_>) -> Option<WholeFacts>,
     ) -> Option<WholeFacts> {
         let decoder = self.decoder.as_mut()?;
-        let mut reply = Reply {
-            observer,
-            request,
-            meter: &mut self.meter,
-            said: &mut self.said,
-        };
+        let mut reply = Reply::new(observer, request, &mut self.meter, &mut self.said);
         let said = guarded(|| {
             let whole = read(decoder, &mut reply);
             (whole, decoder.is_reading())
         });
+        reply.done();
         let (whole, reading) = said.unwrap_or_else(|| {
-            reply.said.degraded(observer, Degraded::Panic);
+            self.said.degraded(observer, Degraded::Panic);
             (None, false)
         });
         if !reading {

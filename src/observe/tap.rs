@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::Observer;
 use super::request::{Body, Request};
-use crate::aggregate::Series;
+use crate::aggregate::{Burst, Series};
 use crate::measure::{Degraded, EventFacts, Meter, Stamp};
 use crate::wire::{EventSink, RequestFacts};
 
@@ -65,10 +65,31 @@ impl RequestTap {
 
 /// What a reply's reader is connected to.
 pub(super) struct Reply<'a> {
-    pub(super) observer: &'a Observer,
-    pub(super) request: &'a Request,
-    pub(super) meter: &'a mut Meter,
-    pub(super) said: &'a mut Said,
+    observer: &'a Observer,
+    request: &'a Request,
+    meter: &'a mut Meter,
+    said: &'a mut Said,
+    burst: Burst,
+}
+
+impl<'a> Reply<'a> {
+    /// For one read.
+    pub(super) fn new(observer: &'a Observer, request: &'a Request, meter: &'a mut Meter, said: &'a mut Said) -> Self {
+        Self {
+            observer,
+            request,
+            meter,
+            said,
+            burst: Burst::default(),
+        }
+    }
+
+    /// The read is through.
+    pub(super) fn done(&mut self) {
+        if let Some(series) = &self.said.series {
+            self.burst.flush(series);
+        }
+    }
 }
 
 /// What the reply, and the request before it, said besides the events.
@@ -114,7 +135,7 @@ impl EventSink for Reply<'_> {
     fn event(&mut self, at: Stamp, facts: &EventFacts) {
         // Events are read in replies without an error status only.
         let series = self.said.series(self.observer, self.request, true);
-        self.meter.event(at, facts, &mut &**series);
+        self.meter.event(at, facts, &mut self.burst.towards(series));
     }
 
     fn model(&mut self, name: &str) {

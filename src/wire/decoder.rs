@@ -131,6 +131,16 @@ struct Stamped<'a, S> {
 
 impl<S: EventSink> sse::Handler for Stamped<'_, S> {
     #[inline]
+    fn known(&mut self, bytes: &[u8]) -> Option<usize> {
+        self.events.known(bytes)
+    }
+
+    #[inline]
+    fn again(&mut self) {
+        self.events.again(self.at, self.sink);
+    }
+
+    #[inline]
     fn data(&mut self, bytes: &[u8]) {
         self.events.data(bytes, self.sink);
     }

@@ -4,7 +4,7 @@
 //! again. Memory does not depend on it: it bounds the work spent on an event that never ends.
 
 use super::EventSink;
-use super::facts::{Reader, Said, Tables, Visit};
+use super::facts::{Reader, Tables, Visit};
 use super::format::Format;
 use super::frame::Frame;
 use super::scan::{Ended, Scanner};
@@ -36,7 +36,8 @@ pub(crate) struct Events {
     reader: Reader,
     marker: Marker,
     len: u64,
-    frame: Frame<Said>,
+    /// That of the last event, as long as `reader` holds what it said.
+    frame: Frame,
 }
 
 impl Events {
@@ -47,14 +48,32 @@ impl Events {
             reader: Reader::new(format),
             marker: Marker::Unknown,
             len: 0,
-            frame: Frame::new(Said::nothing()),
+            frame: Frame::default(),
         }
+    }
+
+    /// The length of the whole event that `bytes` begin with, when it says what the last one said; between events only.
+    #[inline]
+    pub(crate) fn known(&mut self, bytes: &[u8]) -> Option<usize> {
+        self.frame.recall(bytes).filter(|len| *len as u64 <= MAX_EVENT)
+    }
+
+    /// The event that [`Self::known`] has found is complete.
+    #[inline]
+    pub(crate) fn again<S: EventSink>(&mut self, at: Stamp, sink: &mut S) {
+        sink.event(at, self.reader.said());
     }
 
     /// A piece of the event under way.
     #[inline]
     pub(crate) fn data<S: EventSink>(&mut self, bytes: &[u8], sink: &mut S) {
         let before = self.len;
+        if before == 0 {
+            self.begin();
+        } else {
+            // What was learned was not all of it.
+            self.frame.forget();
+        }
         self.len = before.saturating_add(bytes.len() as u64);
         if self.len > MAX_EVENT {
             if before <= MAX_EVENT {
@@ -66,33 +85,32 @@ impl Events {
             (Marker::Json, _) => bytes,
             (Marker::Unknown, [b'{', ..]) => {
                 self.marker = Marker::Json;
-                return if before == 0 {
-                    self.first(bytes, sink);
-                } else {
-                    self.scan(bytes, sink);
-                };
+                return self.open(bytes, sink);
             }
             _ => self.match_marker(bytes, sink),
         };
         self.scan(json, sink);
     }
 
-    /// The first piece of an event, most often all of it.
+    /// Forgets the last event.
+    fn begin(&mut self) {
+        self.scanner.reset();
+        self.reader.reset();
+        self.frame.forget();
+        self.marker = Marker::Unknown;
+    }
+
+    /// The first piece of an object, most often all of it.
     #[inline]
-    fn first<S: EventSink>(&mut self, json: &[u8], sink: &mut S) {
-        if let Some(said) = self.frame.recall(json) {
-            self.reader.say(said);
-            self.scanner.pass();
-            return;
-        }
+    fn open<S: EventSink>(&mut self, json: &[u8], sink: &mut S) {
         let mut visit = Visit::new(&mut self.reader, sink);
         self.scanner.feed(&self.tables.event, json, &mut visit);
-        if self.frame.is_learning()
+        if self.len == json.len() as u64
+            && self.frame.is_learning()
             && self.scanner.is_done()
             && let Some(text) = visit.texts.only(json)
-            && let Some(said) = self.reader.said()
         {
-            self.frame.learn(json, text, said);
+            self.frame.learn(json, text);
         }
     }
 
@@ -131,16 +149,20 @@ impl Events {
 
     /// The event is complete, by the read at `at`. `is_error` says that its framing calls it an error.
     pub(crate) fn end<S: EventSink>(&mut self, at: Stamp, is_error: bool, sink: &mut S) {
-        // Most often a blank line.
-        if self.len == 0 && !is_error {
-            return;
+        if self.len == 0 {
+            // Most often a blank line.
+            if !is_error {
+                return;
+            }
+            self.begin();
         }
         if let Marker::Partial(matched) = self.marker {
             self.scan(&DONE[..matched], sink);
         }
-        let (marker, len) = (self.marker, self.len);
-        let reader = &mut self.reader;
-        let ended = self.scanner.finish(&self.tables.event, &mut Visit::new(reader, sink));
+        let len = std::mem::take(&mut self.len);
+        let ended = self
+            .scanner
+            .finish(&self.tables.event, &mut Visit::new(&mut self.reader, sink));
         if len > MAX_EVENT {
             // Reported when it passed the cap.
         } else if is_error {
@@ -148,19 +170,16 @@ impl Events {
                 self.reader.reset();
             }
             sink.event(at, self.reader.error_event());
-        } else if marker == Marker::Done {
+        } else if self.marker == Marker::Done {
             self.reader.reset();
             sink.event(at, self.reader.terminal_event());
         } else {
             match ended {
-                Ended::Value => sink.event(at, self.reader.event()),
+                Ended::Value => return sink.event(at, self.reader.event()),
                 Ended::Blank => {}
                 Ended::Broken => sink.degraded(Degraded::Malformed),
             }
         }
-        self.scanner.reset();
-        self.reader.reset();
-        self.marker = Marker::Unknown;
-        self.len = 0;
+        self.frame.forget();
     }
 }

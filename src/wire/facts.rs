@@ -7,7 +7,7 @@ mod visit;
 use super::WholeFacts;
 use super::format::{Act, Count, Format, Kind, Row};
 use super::trie::Trie;
-use crate::measure::{Channel, EventFacts, Fragment, MAX_FRAGMENTS, Usage};
+use crate::measure::{Channel, EventFacts, MAX_FRAGMENTS, Usage};
 pub(crate) use visit::Visit;
 
 /// A format's tables, compiled.
@@ -145,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// Forgets the event under way.
+    /// Forgets the last event, before the next.
     pub(crate) fn reset(&mut self) {
         self.facts.clear();
         self.choice = Choice::default();
@@ -155,39 +155,10 @@ impl Reader {
         self.timings.clear();
     }
 
-    /// What the event under way says, for another with the same frame; none when it is more than [`Said`] holds.
-    pub(crate) fn said(&self) -> Option<Said> {
-        let facts = &self.facts;
-        let mut fragments = facts.fragments();
-        let fragment = fragments.next();
-        if fragments.next().is_some() || facts.dropped > 0 || !facts.finished().is_empty() {
-            return None;
-        }
-        Some(Said {
-            fragment,
-            choices: facts.choices,
-            named: facts.choice,
-            terminal: facts.terminal,
-            error: facts.error,
-            choice: self.choice,
-            kind: self.kind,
-            delta: self.delta,
-        })
-    }
-
-    /// The event under way, of which nothing was read, says what another with the same frame said.
+    /// What the last event said, until the next one is read.
     #[inline]
-    pub(crate) fn say(&mut self, said: &Said) {
-        if let Some(fragment) = said.fragment {
-            self.facts.fragment(fragment.choice, fragment.channel);
-        }
-        self.facts.choices = said.choices;
-        self.facts.choice = said.named;
-        self.facts.terminal = said.terminal;
-        self.facts.error = said.error;
-        self.choice = said.choice;
-        self.kind = said.kind;
-        self.delta = said.delta;
+    pub(crate) fn said(&self) -> &EventFacts {
+        &self.facts
     }
 
     /// The event's JSON is through: what it said.
@@ -302,34 +273,5 @@ impl Reader {
         let (was, now) = (std::mem::replace(before, len), len);
         self.increments |= now < was;
         now > 0 && (now != was || self.increments)
-    }
-}
-
-/// What an event of one text and no finish reason says as long as its frame is the same: see [`super::frame`]. A stream keeps one
-/// from event to event, and most of [`EventFacts`] is for events of many choices.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Said {
-    fragment: Option<Fragment>,
-    choices: u32,
-    named: u32,
-    terminal: bool,
-    error: bool,
-    choice: Choice,
-    kind: Option<Kind>,
-    delta: bool,
-}
-
-impl Said {
-    pub(crate) fn nothing() -> Self {
-        Self {
-            fragment: None,
-            choices: 0,
-            named: 0,
-            terminal: false,
-            error: false,
-            choice: Choice::default(),
-            kind: None,
-            delta: false,
-        }
     }
 }

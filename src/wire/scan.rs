@@ -128,13 +128,6 @@ impl Scanner {
         self.depth = 0;
     }
 
-    /// The value was recognised otherwise: on to what follows it.
-    #[inline]
-    pub(crate) fn pass(&mut self) {
-        self.state = State::Done;
-        self.depth = 0;
-    }
-
     /// Whether one value was read and nothing is open.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {

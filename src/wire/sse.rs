@@ -25,6 +25,13 @@ pub(crate) enum Name {
 
 /// Takes what the lines say.
 pub(crate) trait Handler {
+    /// The length of the data of a whole event that `bytes` begin with, where the handler knows it by its bytes: it then need not be
+    /// searched for its line end.
+    fn known(&mut self, _bytes: &[u8]) -> Option<usize> {
+        None
+    }
+    /// The event that [`Handler::known`] has just found is complete.
+    fn again(&mut self) {}
     /// A piece of the event's data; an LF between two `data` lines is a piece too.
     fn data(&mut self, bytes: &[u8]);
     /// The event is complete: the blank line was read.
@@ -150,6 +157,9 @@ impl Sse {
             }
             // The common case, whole in one read.
             [b'd', b'a', b't', b'a', b':', b' ', rest @ ..] => {
+                if let Some(behind) = self.known(rest, handler) {
+                    return behind;
+                }
                 self.start_data(handler);
                 self.state = State::Value;
                 self.value(rest, handler)
@@ -165,6 +175,20 @@ impl Sse {
                 bytes
             }
         }
+    }
+
+    /// What follows the event, when all of it is a line of data that the handler knows and the blank line behind.
+    #[inline]
+    fn known<'b, H: Handler>(&self, bytes: &'b [u8], handler: &mut H) -> Option<&'b [u8]> {
+        if self.has_data || self.name != Name::Message {
+            return None;
+        }
+        let len = handler.known(bytes)?;
+        let behind = bytes[len..]
+            .strip_prefix(b"\n\n")
+            .or_else(|| bytes[len..].strip_prefix(b"\r\n\r\n"))?;
+        handler.again();
+        Some(behind)
     }
 
     fn blank_line<H: Handler>(&mut self, handler: &mut H) {

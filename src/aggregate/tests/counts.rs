@@ -180,8 +180,8 @@ fn tokens_counted_while_streaming_are_corrected_upwards_only() {
 fn gaps_of_several_tokens_are_as_many_itl_samples_and_one_inter_chunk() {
     let aggregates = aggregates();
     let series = aggregates.series(0, None, None, true);
-    series.gap(30 * MS, 3);
-    series.gap(0, 2);
+    series.gaps(30 * MS, 3, 1);
+    series.gaps(0, 2, 1);
     let snapshot = scrape(&aggregates, at(2));
     let chat = only(&snapshot, "chat", "unknown");
     let (itl, chunk) = (of(chat, Measure::Itl), of(chat, Measure::InterChunk));
@@ -196,7 +196,7 @@ fn classic_native_and_count_agree() {
     let aggregates = aggregates();
     let series = aggregates.series(0, None, None, true);
     for gap in [0, 1, 953, 954, 10 * MS, 10 * MS + 1, 9_000 * S, u64::MAX] {
-        series.gap(gap, 1);
+        series.gaps(gap, 1, 1);
     }
     let snapshot = scrape(&aggregates, at(2));
     let itl = of(only(&snapshot, "chat", "unknown"), Measure::Itl);

@@ -44,7 +44,7 @@ fn counts_move_to_the_new_edges_and_every_common_edge_stays_exact() {
     for ms in [90, 150, 201, 700] {
         series.apply(&finished(&record(ms, 10, 5), Judgement::Good));
     }
-    (0..8).for_each(|_| series.gap(10 * MS, 2));
+    (0..8).for_each(|_| series.gaps(10 * MS, 2, 1));
     aggregates.tick(at(6));
     series.apply(&finished(&record(90, 10, 5), bad(&[Bound::Tpot])));
     let before = chat(&aggregates, at(7));
@@ -94,7 +94,7 @@ fn counts_move_to_the_new_edges_and_every_common_edge_stays_exact() {
 fn what_began_before_is_counted_after() {
     let aggregates = aggregates();
     let series = aggregates.series(0, Some("m"), None, true);
-    series.gap(10 * MS, 1);
+    series.gaps(10 * MS, 1, 1);
     aggregates.reconfigure(&with_slos(vec![ttft("fast", 50)])).unwrap();
     aggregates.reconfigure(&with_slos(vec![ttft("fast", 60)])).unwrap();
     assert_eq!(
@@ -102,7 +102,7 @@ fn what_began_before_is_counted_after() {
         6,
         "`unknown`, `other` and `m`, twice"
     );
-    series.gap(20 * MS, 3);
+    series.gaps(20 * MS, 3, 1);
     series.tokens(4);
     series.tokens_from(4, TokenSource::Events);
     let of = |s: &SeriesSnapshot| (s.histograms[Measure::Itl.index()].count, s.output_tokens[1]);
@@ -112,7 +112,7 @@ fn what_began_before_is_counted_after() {
         tokens_shown: 4,
         ..finished(&record(40, 10, 6), Judgement::Good)
     });
-    series.gap(30 * MS, 1);
+    series.gaps(30 * MS, 1, 1);
     let current = series.current();
     drop(series);
     let after = chat(&aggregates, at(3));

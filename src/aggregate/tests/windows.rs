@@ -44,7 +44,7 @@ fn rolling_quantiles_of_few_requests_are_observed_values() {
     let aggregates = aggregates();
     let series = aggregates.series(0, None, None, true);
     series.apply(&finished(&record(500, 10, 11), Judgement::Good));
-    series.gap(10 * MS, 1);
+    series.gaps(10 * MS, 1, 1);
     let snapshot = scrape(&aggregates, at(2));
     let rolling = &only(&snapshot, "chat", "unknown").rolling;
     let find = |measure, window: &str| rolling.iter().find(|r| r.measure == measure && &*r.window == window);
@@ -129,7 +129,7 @@ fn two_threads_and_a_scraper_lose_nothing() {
         for _ in 0..2 {
             scope.spawn(|| {
                 for i in 0..2000 {
-                    series.gap(i * MS % (700 * MS), 2);
+                    series.gaps(i * MS % (700 * MS), 2, 1);
                     series.tokens(1);
                     series.tokens_from(1, TokenSource::Events);
                     series.apply(&Finished {
