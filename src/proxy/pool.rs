@@ -1,6 +1,9 @@
 //! Idle HTTP/1.1 connections, newest first. At most `max` are kept, each for at most `keep`: shorter than the server's own
 //! keep-alive, so that a request does not meet a connection that is being closed. What has passed its time is closed by a reaper
 //! task that lives only while there is something to close.
+//!
+//! A server that goes away closes them all, and the reactor hears of it in its next turn. A request that was put on such a connection
+//! is lost when it cannot be sent twice, so whoever takes one that has lain for [`ASK_AFTER`] asks the system itself.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -15,16 +18,21 @@ use super::upstream::Socket;
 use crate::clock;
 use crate::measure::Stamp;
 
+/// How long a connection lies before it is worth a system call to ask what became of it, ns: under load one is used again at once.
+const ASK_AFTER: u64 = 1_000_000;
+
 /// A connection between two exchanges.
 pub(super) trait Kept: Send + 'static {
-    /// Whether the server has neither closed it nor said anything out of turn. Never blocks.
-    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool;
+    /// Whether the server has neither closed it nor said anything out of turn, as far as the reactor has heard or, with `ask`, the
+    /// system knows. Never blocks.
+    fn is_idle(&mut self, cx: &mut Context<'_>, ask: bool) -> bool;
 }
 
 impl Kept for Socket {
-    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
+    fn is_idle(&mut self, cx: &mut Context<'_>, ask: bool) -> bool {
         let mut byte = [0u8; 1];
-        Pin::new(self).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_pending()
+        let heard = Pin::new(&mut *self).poll_read(cx, &mut ReadBuf::new(&mut byte)).is_ready();
+        !(heard || ask && self.has_news())
     }
 }
 
@@ -56,8 +64,9 @@ impl<T: Kept> Pool<T> {
     pub(super) async fn take(&self) -> Option<T> {
         loop {
             let (since, mut conn) = self.lock().conns.pop_back()?;
-            let fresh = clock::now().since(since) < self.keep;
-            if fresh && poll_fn(|cx| Poll::Ready(conn.is_idle(cx))).await {
+            let lain = clock::now().since(since);
+            let ask = lain >= ASK_AFTER;
+            if lain < self.keep && poll_fn(|cx| Poll::Ready(conn.is_idle(cx, ask))).await {
                 return Some(conn);
             }
         }
@@ -118,5 +127,44 @@ impl<T: Kept> Pool<T> {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.lock().conns.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_that_ended_since_the_reactor_last_looked_is_not_given_out() {
+        for reset in [false, true] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (ours, theirs) = tokio::join!(TcpStream::connect(address), listener.accept());
+            let (ours, (theirs, _)) = (ours.unwrap(), theirs.unwrap());
+            let pool = Arc::new(Pool::new(1, Duration::from_secs(4)));
+            pool.put(Socket::Tcp(ours));
+            tokio::time::pause();
+            tokio::time::advance(Duration::from_nanos(ASK_AFTER)).await;
+            if reset {
+                socket2::SockRef::from(&theirs).set_linger(Some(Duration::ZERO)).unwrap();
+            }
+            drop(theirs);
+            // Nothing was awaited since, so only the system knows.
+            assert!(pool.take().await.is_none(), "reset: {reset}");
+            tokio::time::resume();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_has_lain_quietly_is_given_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let pool = Arc::new(Pool::new(1, Duration::from_secs(4)));
+        pool.put(Socket::Tcp(ours));
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_nanos(ASK_AFTER)).await;
+        assert!(pool.take().await.is_some());
     }
 }

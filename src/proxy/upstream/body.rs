@@ -89,7 +89,7 @@ impl Body {
         let State::Http1 { mut conn, pool, .. } = std::mem::replace(&mut self.state, State::Done) else {
             return;
         };
-        let idle = conn.is_idle(cx);
+        let idle = conn.is_idle(cx, false);
         self.sent.report(conn.marks());
         if let Some(pool) = pool
             && idle

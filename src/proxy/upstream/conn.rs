@@ -42,9 +42,11 @@ pub(super) struct Failure {
 }
 
 impl Kept for Conn {
-    /// Finds out that the upstream has closed it.
-    fn is_idle(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Finds out that the upstream has closed it: hyper reads an idle connection for its end.
+    fn is_idle(&mut self, cx: &mut Context<'_>, ask: bool) -> bool {
+        self.marks.ask(ask);
         self.drive(cx);
+        self.marks.ask(false);
         self.driver.is_some() && self.sender.is_ready()
     }
 }

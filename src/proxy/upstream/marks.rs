@@ -29,6 +29,8 @@ pub(super) struct Marks {
     written: AtomicBool,
     upload_ended: AtomicBool,
     upload_failed: AtomicBool,
+    /// The connection is idle, and a read should ask the system what became of it.
+    asked: AtomicBool,
     /// HTTP/2 only: who waits for the upload's end, which another task sees.
     waker: Mutex<Option<Waker>>,
 }
@@ -42,6 +44,7 @@ impl Marks {
             written: AtomicBool::new(false),
             upload_ended: AtomicBool::new(false),
             upload_failed: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             waker: Mutex::new(None),
         }
     }
@@ -95,6 +98,14 @@ impl Marks {
 
     pub(super) fn has_upload_failed(&self) -> bool {
         self.upload_failed.load(Relaxed)
+    }
+
+    pub(super) fn ask(&self, asked: bool) {
+        self.asked.store(asked, Relaxed);
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.asked.load(Relaxed)
     }
 
     pub(super) fn gate(&self) -> Gate {

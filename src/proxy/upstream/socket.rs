@@ -2,6 +2,7 @@
 //! response that is already on its way.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -9,6 +10,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -30,6 +32,18 @@ pub enum Socket {
     Tcp(TcpStream),
     /// Anything else.
     Other(BoxIo),
+}
+
+impl Socket {
+    /// Whether the peer has said, ended or broken off something, as the system knows it: tokio hears of that in the reactor's next turn
+    /// only. One system call; false where there is nobody to ask.
+    pub(in crate::proxy) fn has_news(&self) -> bool {
+        let Self::Tcp(io) = self else { return false };
+        match SockRef::from(io).peek(&mut [MaybeUninit::uninit()]) {
+            Ok(_) => true,
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
 }
 
 /// Calls the method on whichever it is.
@@ -115,7 +129,12 @@ pub(in crate::proxy) fn switched(upgraded: Upgraded) -> (Bytes, Socket) {
 impl AsyncRead for StampedIo {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
-        ready!(Pin::new(&mut self.io).poll_read(cx, buf))?;
+        let read = Pin::new(&mut self.io).poll_read(cx, buf);
+        if read.is_pending() && self.marks.is_asked() && self.io.has_news() {
+            // Whatever it is, it is the end of an idle connection.
+            return Poll::Ready(Ok(()));
+        }
+        ready!(read)?;
         if buf.filled().len() > before {
             self.marks.read(clock::now());
         }

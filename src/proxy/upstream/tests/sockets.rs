@@ -1,5 +1,8 @@
 //! Real sockets: addresses, resets, Unix paths.
 
+use std::future::Future;
+use std::pin::pin;
+
 use tokio::net::{TcpListener, TcpSocket, UnixListener};
 
 use super::super::connect::{ATTEMPT_DELAY, any_of};
@@ -153,4 +156,31 @@ async fn a_reset_before_any_head_is_told_as_a_close() {
     drop(stream);
     let error = sending.await.unwrap().unwrap_err();
     assert!(matches!(error, SendError::ClosedBeforeHead), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_ended_since_the_reactor_last_looked_carries_no_request() {
+    let (listener, upstream) = listen().await;
+    let heard = Arc::new(Heard::default());
+    let first = spawn_heard(&upstream, get("/"), heard.clone());
+    let (mut stream, _) = listener.accept().await.unwrap();
+    read_head(&mut stream).await;
+    stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+    assert_eq!(first.await.unwrap().unwrap().status(), 204);
+
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_millis(1)).await;
+    drop(stream);
+    // Polled by hand: the reactor has no turn before. Once it is written, a request is not sent again.
+    let mut second = pin!(upstream.send(post("{}"), heard.clone()));
+    assert!(poll_fn(|cx| Poll::Ready(second.as_mut().poll(cx).is_pending())).await);
+    tokio::time::resume();
+    let _answer = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_head(&mut stream).await;
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await.unwrap();
+        stream
+    });
+    assert_eq!(second.await.unwrap().status(), 204);
+    assert_eq!(*heard.attempts.lock().unwrap(), [false, false]);
 }
