@@ -14,16 +14,12 @@ use tokio::time::sleep;
 
 use super::plan::{Fault, Plan, Random};
 
-/// For so long after it is back an exchange still counts as disturbed. A proxy that gets no core for a while may not have heard of
-/// the end of its idle connections when the next request comes, and one sent in chunks cannot be taken back: 502 is then right.
-const SETTLING: Duration = Duration::from_millis(300);
-
 /// A handle on the server.
 #[derive(Clone)]
 pub struct Upstream {
     /// Where it listens.
     pub address: SocketAddr,
-    /// Odd while it is down, and for [`SETTLING`] after.
+    /// Odd while it is down.
     epoch: Arc<AtomicU64>,
     orders: mpsc::Sender<(Duration, oneshot::Sender<()>)>,
 }
@@ -51,7 +47,7 @@ impl Upstream {
         self.epoch.load(SeqCst) / 2
     }
 
-    /// A number that changes when it goes down and [`SETTLING`] after it is back; odd in between.
+    /// A number that changes when it goes down and when it comes back; odd while it is down.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(SeqCst)
     }
@@ -72,12 +68,8 @@ async fn accept(
                 connections.shutdown().await;
                 sleep(pause).await;
                 listener = TcpListener::bind(address).await.expect("the port is still ours");
-                let epoch = Arc::clone(&epoch);
-                tokio::spawn(async move {
-                    sleep(SETTLING).await;
-                    epoch.fetch_add(1, SeqCst);
-                    let _ = done.send(());
-                });
+                epoch.fetch_add(1, SeqCst);
+                let _ = done.send(());
             }
             accepted = listener.accept() => {
                 if let Ok((stream, _)) = accepted {
