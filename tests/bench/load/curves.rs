@@ -129,7 +129,8 @@ pub async fn knee(plan: &Plan, epoch: Epoch) {
         let [cpu, written, delivered, p50, p99, ours, load] = [0, 1, 2, 3, 4, 5, 6].map(|i| Rounds::column(rows, i).median());
         println!("| {rate} | {written:.0} | {delivered:.0} | {p50:.0} | {p99:.0} | {cpu:.1} | {ours:.2} | {load:.2} |");
     }
-    for (rate, end) in ends {
+    for (round, (rate, end)) in ends.into_iter().enumerate() {
+        print!("round {}: ", round + 1);
         match end {
             End::Knee => println!(
                 "the knee: {rate} chunks a second were the most that arrived ({DELIVERED} of them) with a p99 below {DELAYED} times that of {}",
