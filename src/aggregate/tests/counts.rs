@@ -1,6 +1,7 @@
 //! What one series counts.
 
 use super::*;
+use crate::measure::GapSink;
 
 #[test]
 fn a_request_fills_every_measure_it_has() {
@@ -189,6 +190,40 @@ fn gaps_of_several_tokens_are_as_many_itl_samples_and_one_inter_chunk() {
     assert_eq!((chunk.count, chunk.zero, chunk.sum), (2, 1, 30 * MS));
     let edge = itl.edges.iter().position(|e| *e == 10 * MS).expect("10 ms is an edge");
     assert_eq!((itl.counts[edge], itl.counts[0]), (3, 2));
+}
+
+#[test]
+fn gaps_put_together_count_as_each_by_itself() {
+    let heard = [(30 * MS, 3), (0, 1), (0, 1), (0, 2), (0, 2), (30 * MS, 3), (7 * MS + 1, 2)];
+    let (one_by_one, together) = (aggregates(), aggregates());
+    let series = one_by_one.series(0, None, None, true);
+    heard.iter().for_each(|(gap, tokens)| {
+        series.gaps(*gap, *tokens, 1);
+        series.tokens(*tokens);
+    });
+    let series = together.series(0, None, None, true);
+    let mut burst = Burst::default();
+    for read in heard.chunks(4) {
+        let mut sink = burst.towards(&series);
+        read.iter().for_each(|(gap, tokens)| {
+            sink.gap(*gap, *tokens);
+            sink.tokens(*tokens);
+        });
+        drop(sink);
+        burst.flush(&series);
+    }
+    let said = |aggregates: &Aggregates| {
+        let snapshot = scrape(aggregates, at(2));
+        let chat = only(&snapshot, "chat", "unknown");
+        let [itl, chunk] = [Measure::Itl, Measure::InterChunk].map(|measure| {
+            let h = of(chat, measure);
+            (h.count, h.zero, h.sum, h.counts.clone(), h.native.clone())
+        });
+        (itl, chunk, chat.rates[0].output_tokens)
+    };
+    let expected = said(&one_by_one);
+    assert_eq!((expected.0.0, expected.1.0, expected.2), (14, 7, 14));
+    assert_eq!(said(&together), expected);
 }
 
 #[test]
