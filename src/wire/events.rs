@@ -26,6 +26,10 @@ enum Marker {
     Done,
     /// It is something else.
     Json,
+    /// The last event again; white space may follow.
+    Again,
+    /// That, and then something that may not follow.
+    Broken,
 }
 
 /// Reads the events of one stream.
@@ -54,13 +58,14 @@ impl Events {
 
     /// The length of the whole event that `bytes` begin with, when it says what the last one said; between events only.
     #[inline]
-    pub(crate) fn known(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn known(&self, bytes: &[u8]) -> Option<usize> {
         self.frame.recall(bytes).filter(|len| *len as u64 <= MAX_EVENT)
     }
 
     /// The event that [`Self::known`] has found is complete.
     #[inline]
     pub(crate) fn again<S: EventSink>(&mut self, at: Stamp, sink: &mut S) {
+        self.frame.met();
         sink.event(at, self.reader.said());
     }
 
@@ -68,13 +73,17 @@ impl Events {
     #[inline]
     pub(crate) fn data<S: EventSink>(&mut self, bytes: &[u8], sink: &mut S) {
         let before = self.len;
+        self.len = before.saturating_add(bytes.len() as u64);
         if before == 0 {
+            if self.known(bytes) == Some(bytes.len()) {
+                self.marker = Marker::Again;
+                return;
+            }
             self.begin();
-        } else {
+        } else if self.marker != Marker::Again {
             // What was learned was not all of it.
             self.frame.forget();
         }
-        self.len = before.saturating_add(bytes.len() as u64);
         if self.len > MAX_EVENT {
             if before <= MAX_EVENT {
                 sink.degraded(Degraded::Oversize);
@@ -83,6 +92,13 @@ impl Events {
         }
         let json = match (self.marker, bytes) {
             (Marker::Json, _) => bytes,
+            (Marker::Again, _) => {
+                if !bytes.iter().all(is_blank) {
+                    self.marker = Marker::Broken;
+                }
+                return;
+            }
+            (Marker::Broken, _) => return,
             (Marker::Unknown, [b'{', ..]) => {
                 self.marker = Marker::Json;
                 return self.open(bytes, sink);
@@ -123,14 +139,14 @@ impl Events {
     /// Matches the marker; returns what is JSON after all.
     fn match_marker<'b, S: EventSink>(&mut self, bytes: &'b [u8], sink: &mut S) -> &'b [u8] {
         for (at, byte) in bytes.iter().enumerate() {
-            let blank = matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+            let blank = is_blank(byte);
             let matched = match self.marker {
                 Marker::Unknown if blank => continue,
                 Marker::Done if blank => continue,
                 Marker::Unknown => 0,
                 Marker::Partial(matched) => matched,
                 Marker::Done => DONE.len(),
-                Marker::Json => return &bytes[at..],
+                Marker::Json | Marker::Again | Marker::Broken => return &bytes[at..],
             };
             if DONE.get(matched) == Some(byte) {
                 self.marker = if matched + 1 == DONE.len() {
@@ -160,21 +176,30 @@ impl Events {
             self.scan(&DONE[..matched], sink);
         }
         let len = std::mem::take(&mut self.len);
-        let ended = self
-            .scanner
-            .finish(&self.tables.event, &mut Visit::new(&mut self.reader, sink));
+        let ended = match self.marker {
+            Marker::Again => Ended::Value,
+            Marker::Broken => Ended::Broken,
+            _ => self
+                .scanner
+                .finish(&self.tables.event, &mut Visit::new(&mut self.reader, sink)),
+        };
         if len > MAX_EVENT {
             // Reported when it passed the cap.
         } else if is_error {
             if ended != Ended::Value {
                 self.reader.reset();
             }
-            sink.event(at, self.reader.error_event());
+            let facts = match self.marker {
+                Marker::Again => self.reader.said_as_error(),
+                _ => self.reader.error_event(),
+            };
+            sink.event(at, facts);
         } else if self.marker == Marker::Done {
             self.reader.reset();
             sink.event(at, self.reader.terminal_event());
         } else {
             match ended {
+                Ended::Value if self.marker == Marker::Again => return self.again(at, sink),
                 Ended::Value => return sink.event(at, self.reader.event()),
                 Ended::Blank => {}
                 Ended::Broken => sink.degraded(Degraded::Malformed),
@@ -182,4 +207,8 @@ impl Events {
         }
         self.frame.forget();
     }
+}
+
+const fn is_blank(byte: &u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

@@ -145,7 +145,7 @@ impl Reader {
         }
     }
 
-    /// Forgets the last event, before the next.
+    /// Forgets the last event, or the one under way.
     pub(crate) fn reset(&mut self) {
         self.facts.clear();
         self.choice = Choice::default();
@@ -158,6 +158,12 @@ impl Reader {
     /// What the last event said, until the next one is read.
     #[inline]
     pub(crate) fn said(&self) -> &EventFacts {
+        &self.facts
+    }
+
+    /// The same, in an event that its framing calls an error.
+    pub(crate) fn said_as_error(&mut self) -> &EventFacts {
+        self.facts.error = true;
         &self.facts
     }
 

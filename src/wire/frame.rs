@@ -1,8 +1,9 @@
 //! What the events of a stream have in common: all but one text.
 //!
 //! A model server writes one event like the one before: only the token's text differs. The bytes around the text of the last event
-//! are kept, and an event with the same bytes around a text of its own says the same, so it is neither searched for its line end nor
-//! scanned: two comparisons and the search for the end of the text instead of a walk through 200 bytes of JSON.
+//! are kept, and an event with the same bytes around a text of its own says the same, so it is not scanned: two comparisons and the
+//! search for the end of the text instead of a walk through 200 bytes of JSON. Where its blank line came with it, as most do, it is not
+//! even searched for its line end.
 //!
 //! Only the exact bytes count, so what is recognised could not have been read otherwise. The text is not kept. Caps: [`MAX_FRAME`]
 //! bytes; a stream that has disappointed [`MAX_MISSES`] times in a row is no longer learned from.
@@ -27,7 +28,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// The length of the event that `bytes` begin with, when it is the learned one with another text.
     #[inline]
-    pub(crate) fn recall(&mut self, bytes: &[u8]) -> Option<usize> {
+    pub(crate) fn recall(&self, bytes: &[u8]) -> Option<usize> {
         if self.split == 0 {
             return None;
         }
@@ -38,8 +39,13 @@ impl Frame {
         if !text[end..].starts_with(behind) {
             return None;
         }
-        self.misses = 0;
         Some(self.bytes.len() + end)
+    }
+
+    /// An event has come that was recalled: to learn was worth it.
+    #[inline]
+    pub(crate) fn met(&mut self) {
+        self.misses = 0;
     }
 
     /// What was learned is not said again.

@@ -90,7 +90,18 @@ struct Events {
     ended: Vec<(Vec<u8>, bool)>,
 }
 
+/// It knows the event that says what the last one said.
 impl sse::Handler for Events {
+    fn known(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (data, is_error) = self.ended.last()?;
+        let plain = !is_error && !data.is_empty() && memchr::memchr2(b'\n', b'\r', data).is_none();
+        (plain && bytes.starts_with(data)).then_some(data.len())
+    }
+
+    fn again(&mut self) {
+        self.ended.extend_from_within(self.ended.len() - 1..);
+    }
+
     fn data(&mut self, bytes: &[u8]) {
         self.open.extend_from_slice(bytes);
     }

@@ -156,13 +156,14 @@ impl Sse {
                 rest
             }
             // The common case, whole in one read.
-            [b'd', b'a', b't', b'a', b':', b' ', rest @ ..] => {
-                if let Some(behind) = self.known(rest, handler) {
+            [b'd', b'a', b't', b'a', b':', rest @ ..] if !rest.is_empty() => {
+                let value = rest.strip_prefix(b" ").unwrap_or(rest);
+                if let Some(behind) = self.known(value, handler) {
                     return behind;
                 }
                 self.start_data(handler);
                 self.state = State::Value;
-                self.value(rest, handler)
+                self.value(value, handler)
             }
             // A comment, most often a ping.
             [b':', rest @ ..] => {
@@ -180,7 +181,7 @@ impl Sse {
     /// What follows the event, when all of it is a line of data that the handler knows and the blank line behind.
     #[inline]
     fn known<'b, H: Handler>(&self, bytes: &'b [u8], handler: &mut H) -> Option<&'b [u8]> {
-        if self.has_data || self.name != Name::Message {
+        if self.has_data || self.own_error || self.name != Name::Message {
             return None;
         }
         let len = handler.known(bytes)?;

@@ -8,7 +8,19 @@ struct Seen {
     data: Vec<u8>,
 }
 
+/// It knows the event that says what the last one said.
 impl Handler for Seen {
+    fn known(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (name, data) = self.events.last()?;
+        let plain = *name == Name::Message && !data.is_empty() && !data.contains(['\n', '\r']);
+        (plain && bytes.starts_with(data.as_bytes())).then_some(data.len())
+    }
+
+    fn again(&mut self) {
+        let last = self.events.last().expect("known").clone();
+        self.events.push(last);
+    }
+
     fn data(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
     }
@@ -134,6 +146,30 @@ fn an_error_is_known_by_its_event_name_or_its_own_field() {
     assert_eq!(seen, expected.map(|(name, data)| (name, data.to_owned())));
 }
 
+#[test]
+fn a_known_event_is_one_only_where_nothing_came_before_its_line_and_the_blank_line_follows() {
+    for between in [
+        "",
+        "id: 1\n",
+        ": c\n",
+        "event: m\n",
+        "event: error\n",
+        "error: x\n",
+        "error: x\nevent: m\n",
+        "data: b\n",
+        "data\n",
+    ] {
+        for end in ["\n\n", "\r\n\r\n", "\r\r", "\nid: 1\n\n", "\ndata: c\n\n", "b\n\n"] {
+            for space in ["", " "] {
+                let stream = format!("data: a\n\n{between}data:{space}a{end}event: error\n\ndata: a\n\n");
+                events(&stream);
+                let seen = read(std::iter::once(stream.as_bytes())).events;
+                assert_eq!(seen, reference(stream.as_bytes()), "{stream:?}");
+            }
+        }
+    }
+}
+
 // P012
 #[test]
 fn a_line_without_end_is_reported_once_and_the_next_line_is_read() {
@@ -181,12 +217,14 @@ fn reference(stream: &[u8]) -> Vec<(Name, String)> {
     events
 }
 
-const BITS: [&str; 24] = [
+const BITS: [&str; 26] = [
     "data",
     "data:",
     "data: ",
     "data:  x",
+    "data: a\n\n",
     "event",
+    "event: m\n",
     "event: error",
     "event:error",
     "event: err",

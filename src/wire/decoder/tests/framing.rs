@@ -195,3 +195,77 @@ fn a_decoder_can_move_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Decoder>();
 }
+
+/// What `stream` says, read in `pieces`, without its times.
+fn said<'a>(kind: &str, pieces: impl Iterator<Item = &'a [u8]>) -> (Vec<EventFacts>, Vec<Degraded>) {
+    let mut decoder = Decoder::new(Some(format("openai_chat")), Some(kind), None, None);
+    let mut seen = Seen::default();
+    pieces.for_each(|piece| decoder.feed(Stamp::from_nanos(1), piece, &mut seen));
+    (seen.events.into_iter().map(|(_, facts)| facts).collect(), seen.degraded)
+}
+
+#[test]
+fn an_event_like_the_last_one_says_the_same_in_any_framing_at_any_cut() {
+    let json = |text: &str| format!(r#"{{"id":"1","choices":[{{"index":0,"delta":{{"content":"{text}"}}}}]}}"#);
+    let (one, two, plain) = (json("one"), json("two"), format!("data: {}\n\n", json("x")));
+    for name in ["", "event: m\n", "event: error\n", "error: x\n", "error: x\nevent: m\n"] {
+        for (space, end) in [
+            (" ", "\n\n"),
+            ("", "\n\n"),
+            (" ", "\r\n\r\n"),
+            (" ", "\r\r"),
+            (" ", "\nid: 1\n\n"),
+            (" ", "\ndata:\n\n"),
+            (" ", "\ndata: x\n\n"),
+            (" ", " \n\n"),
+            (" ", ",\n\n"),
+            (" ", "\n"),
+        ] {
+            let stream = format!(
+                "{plain}{name}data:{space}{one}{end}{name}data:{space}{two}{end}{plain}event: error\n\n{plain}data: [DONE]\n\n{plain}"
+            );
+            let bytes = stream.as_bytes();
+            let expected = said("text/event-stream", bytes.chunks(1));
+            let errors = expected.0.iter().filter(|facts| facts.error).count();
+            let named = name.contains("error: x") || name == "event: error\n";
+            assert_eq!(errors > 0, named && !(name.ends_with("m\n")), "{stream:?}: {expected:?}");
+            assert_eq!(
+                said("text/event-stream", std::iter::once(bytes)),
+                expected,
+                "whole: {stream:?}"
+            );
+            let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+            assert_eq!(said("text/event-stream", lines), expected, "by lines: {stream:?}");
+            for cut in 1..bytes.len() {
+                let (a, b) = bytes.split_at(cut);
+                assert_eq!(
+                    said("text/event-stream", [a, b].into_iter()),
+                    expected,
+                    "cut at {cut}: {stream:?}"
+                );
+            }
+        }
+    }
+    let lines = format!("{one}\n{two}\n{two} \n{two},\n{one}\n");
+    let expected = said("application/x-ndjson", lines.as_bytes().chunks(1));
+    assert_eq!((expected.0.len(), expected.1.len()), (4, 1));
+    assert_eq!(said("application/x-ndjson", std::iter::once(lines.as_bytes())), expected);
+}
+
+#[test]
+fn an_event_like_the_last_one_is_held_to_the_cap() {
+    let event = |len| {
+        format!(
+            "data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n",
+            "x".repeat(len)
+        )
+    };
+    let around = event(0).len() - "data: \n\n".len();
+    let most = usize::try_from(MAX_EVENT).unwrap() - around;
+    for (len, events) in [(most, 3), (most + 1, 2)] {
+        let stream = event(1) + &event(len) + &event(1);
+        let seen = said("text/event-stream", std::iter::once(stream.as_bytes()));
+        let degraded = vec![Degraded::Oversize; 3 - events];
+        assert_eq!((seen.0.len(), seen.1), (events, degraded), "{len}");
+    }
+}
