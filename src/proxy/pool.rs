@@ -18,7 +18,8 @@ use super::upstream::Socket;
 use crate::clock;
 use crate::measure::Stamp;
 
-/// How long a connection lies before it is worth a system call to ask what became of it, ns: under load one is used again at once.
+/// How long a connection lies before it is worth a system call to ask what became of it, ns: under load one is used again at once, and
+/// what the reactor has not heard of it is younger than this.
 const ASK_AFTER: u64 = 1_000_000;
 
 /// A connection between two exchanges.
@@ -132,7 +133,7 @@ impl<T: Kept> Pool<T> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::net::{TcpListener, TcpStream};
+    use tokio::net::{TcpListener, TcpStream, UnixStream};
 
     use super::*;
 
@@ -155,6 +156,17 @@ mod tests {
             assert!(pool.take().await.is_none(), "reset: {reset}");
             tokio::time::resume();
         }
+    }
+
+    #[tokio::test]
+    async fn nor_is_one_over_a_unix_socket() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let pool = Arc::new(Pool::new(1, Duration::from_secs(4)));
+        pool.put(Socket::Unix(ours));
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_nanos(ASK_AFTER)).await;
+        drop(theirs);
+        assert!(pool.take().await.is_none());
     }
 
     #[tokio::test]

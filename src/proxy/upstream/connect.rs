@@ -26,7 +26,7 @@ type Connecting = Pin<Box<dyn Future<Output = io::Result<Socket>> + Send>>;
 
 /// Makes connections. Cheap to clone.
 #[derive(Clone)]
-pub struct Connector(Arc<dyn Fn() -> Connecting + Send + Sync>);
+pub struct Connector(pub(super) Arc<dyn Fn() -> Connecting + Send + Sync>);
 
 impl Connector {
     /// Calls `connect` for each connection.
@@ -51,10 +51,10 @@ impl Connector {
             }
             Target::Unix(path) => {
                 let path: Arc<PathBuf> = Arc::new(path.clone());
-                Self::new(move || {
+                Self(Arc::new(move || {
                     let path = Arc::clone(&path);
-                    async move { Ok(Box::new(UnixStream::connect(&*path).await?) as BoxIo) }
-                })
+                    Box::pin(async move { UnixStream::connect(&*path).await.map(Socket::Unix) })
+                }))
             }
         }
     }

@@ -12,12 +12,13 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::client::TlsStream;
 
 use super::marks::Marks;
 use crate::clock;
 
-/// What a connection to the upstream is made of: TCP, a Unix socket, or an in-memory pipe in tests.
+/// What a connection to the upstream may be made of.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -30,16 +31,25 @@ pub type BoxIo = Box<dyn Io>;
 pub enum Socket {
     /// TCP.
     Tcp(TcpStream),
+    /// A Unix socket.
+    Unix(UnixStream),
+    /// TLS over another one.
+    Tls(Box<TlsStream<Self>>),
     /// Anything else.
     Other(BoxIo),
 }
 
 impl Socket {
     /// Whether the peer has said, ended or broken off something, as the system knows it: tokio hears of that in the reactor's next turn
-    /// only. One system call; false where there is nobody to ask.
+    /// only. One system call; never true of [`Socket::Other`], which cannot be asked.
     pub(in crate::proxy) fn has_news(&self) -> bool {
-        let Self::Tcp(io) = self else { return false };
-        match SockRef::from(io).peek(&mut [MaybeUninit::uninit()]) {
+        let socket = match self {
+            Self::Tcp(io) => SockRef::from(io),
+            Self::Unix(io) => SockRef::from(io),
+            Self::Tls(io) => return io.get_ref().0.has_news(),
+            Self::Other(_) => return false,
+        };
+        match socket.peek(&mut [MaybeUninit::uninit()]) {
             Ok(_) => true,
             Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
         }
@@ -51,6 +61,8 @@ macro_rules! either {
     ($self:ident . $method:ident ( $($argument:expr),* )) => {
         match $self.get_mut() {
             Socket::Tcp(io) => Pin::new(io).$method($($argument),*),
+            Socket::Unix(io) => Pin::new(io).$method($($argument),*),
+            Socket::Tls(io) => Pin::new(io).$method($($argument),*),
             Socket::Other(io) => Pin::new(io).$method($($argument),*),
         }
     };
@@ -76,6 +88,8 @@ impl AsyncWrite for Socket {
     fn is_write_vectored(&self) -> bool {
         match self {
             Self::Tcp(io) => io.is_write_vectored(),
+            Self::Unix(io) => io.is_write_vectored(),
+            Self::Tls(io) => io.is_write_vectored(),
             Self::Other(io) => io.is_write_vectored(),
         }
     }

@@ -9,16 +9,16 @@ use rustls::{AlertDescription, ClientConfig};
 use tokio_rustls::TlsConnector;
 
 use super::connect::Connector;
-use super::socket::BoxIo;
+use super::socket::Socket;
 use crate::mounted::Mounted;
 use crate::tls;
 
 impl Connector {
     /// The same connections, with TLS on them, to a server that can prove to be `name`. The settings are those of the moment.
     pub fn over_tls(self, settings: Arc<Mounted<ClientConfig>>, name: ServerName<'static>) -> Self {
-        Self::new(move || {
+        Self(Arc::new(move || {
             let (connector, settings, name) = (self.clone(), settings.get(), name.clone());
-            async move {
+            Box::pin(async move {
                 let http2 = settings.alpn_protocols.iter().any(|protocol| protocol == tls::HTTP2);
                 let io = connector.connect().await?;
                 let handshake = TlsConnector::from(settings).connect(name, io).await;
@@ -27,9 +27,9 @@ impl Connector {
                 if http2 && stream.get_ref().1.alpn_protocol() != Some(tls::HTTP2) {
                     return Err(io::Error::other(NO_HTTP2));
                 }
-                Ok(Box::new(stream) as BoxIo)
-            }
-        })
+                Ok(Socket::Tls(Box::new(stream)))
+            })
+        }))
     }
 }
 
