@@ -125,7 +125,7 @@ impl Histogram {
     }
 }
 
-/// A histogram that any number of streams record into at once. One read-modify-write per sample and one for the sum.
+/// A histogram that any number of streams record into at once. One read-modify-write per addition and one for the sum.
 #[derive(Debug)]
 pub struct AtomicHistogram {
     layout: Arc<Layout>,
@@ -149,7 +149,7 @@ impl AtomicHistogram {
         self.record_n(value, 1);
     }
 
-    /// Counts `value` `n` times: the `n` tokens of one event share its gap.
+    /// Counts `value` `n` times in one addition.
     pub fn record_n(&self, value: u64, n: u64) {
         if n == 0 {
             return;

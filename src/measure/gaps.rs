@@ -1,4 +1,4 @@
-//! Where a live stream's gaps and tokens go the moment they are known.
+//! Where a live stream's gaps and tokens go while it runs.
 
 /// Takes what a stream says about inter-token times and token counts while it runs.
 ///

@@ -257,7 +257,7 @@ impl State {
             let whole = read(decoder, &mut reply);
             (whole, decoder.is_reading())
         });
-        reply.done();
+        let _ = guarded(|| reply.done());
         let (whole, reading) = said.unwrap_or_else(|| {
             self.said.degraded(observer, Degraded::Panic);
             (None, false)
