@@ -15,7 +15,8 @@ pub(crate) const MAX_EVENT: u64 = 16 * 1024 * 1024;
 
 const DONE: &[u8] = b"[DONE]";
 
-/// The end marker of OpenAI-style streams, told from an array by its first bytes.
+/// What the event under way is, told by its first bytes: JSON, or `[DONE]`, the end marker of OpenAI-style streams, which an array may
+/// begin like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Marker {
     /// Nothing but white space so far.
