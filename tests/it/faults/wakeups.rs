@@ -19,21 +19,25 @@ use super::super::rig::{Client, DONE, Rig, Step, Way, both_tcp, chat, chunk, con
 /// What a client sends ahead before it leaves.
 const AHEAD: [&str; 3] = ["", "GET /v1/mod", "GET /v1/models HTTP/1.1\r\nHost: a\r\n\r\n"];
 
+/// A token, and the next one once `gate` opens.
+fn silent_until(gate: &Arc<Notify>) -> Vec<Step> {
+    vec![
+        Step::Body,
+        sse_head(),
+        chunk(content("a")),
+        Step::Gate(Arc::clone(gate)),
+        chunk(content("b")),
+        Step::Hold,
+    ]
+}
+
 #[test]
 fn a_client_that_leaves_a_silent_stream_is_noticed_over_sockets_whatever_it_sent_ahead() {
     both_tcp(|way| async move {
         for ahead in AHEAD {
             for reset in [false, true] {
                 let gate = Arc::new(Notify::new());
-                let script = vec![
-                    Step::Body,
-                    sse_head(),
-                    chunk(content("a")),
-                    Step::Gate(Arc::clone(&gate)),
-                    chunk(content("b")),
-                    Step::Hold,
-                ];
-                let rig = Rig::tcp(way, "", vec![script]).await;
+                let rig = Rig::tcp(way, "", vec![silent_until(&gate)]).await;
                 let mut client = rig.tcp_client().await;
                 client.send(chat()).await;
                 client.read_until(&content("a")).await;
@@ -180,15 +184,7 @@ fn a_wake_up_that_comes_after_its_bytes_were_read_does_not_take_the_next_one_wit
     on(Way::Relay, |way| async move {
         for late in [0, 1] {
             let gate = Arc::new(Notify::new());
-            let script = vec![
-                Step::Body,
-                sse_head(),
-                chunk(content("a")),
-                Step::Gate(Arc::clone(&gate)),
-                chunk(content("b")),
-                Step::Hold,
-            ];
-            let rig = Rig::configured(way, "workers: 2", vec![script]);
+            let rig = Rig::configured(way, "workers: 2", vec![silent_until(&gate)]);
             let wire = Wire::default();
             rig.serve(wire.clone());
             settled().await;
